@@ -1,0 +1,1 @@
+"""Proof of what a language model was told."""

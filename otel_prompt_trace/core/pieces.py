@@ -1,0 +1,98 @@
+"""Pieces: text that one producer put into a prompt, and where each was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Trust = Literal["owner", "policy", "tool", "child", "retrieved", "user", "unknown"]
+TRUST: frozenset[str] = frozenset({"owner", "policy", "tool", "child", "retrieved", "user", "unknown"})
+
+State = Literal[
+    "located",  # stands at segment[start:end], verified
+    "duplicate",  # declared more often than it stands
+    "contested",  # stands only inside characters that another piece owns
+    "unlocatable",  # stands nowhere
+    "not_placed",  # offered to the query, not used by this call
+    "empty",  # has no characters; covers nothing, decides nothing
+    "whole_prompt",  # would be the whole prompt; covers nothing
+    "visible",  # a JSON value that equals a model-visible part (tool definitions, response schema)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one producer declared.
+
+    ``text`` is None where only a digest was kept (policy ``hash``) or where ``value`` holds a JSON value.
+    ``segment``, ``start``, ``end`` are recorded offsets, in code points of the original segment, known by
+    construction or by a search at send time; they are verified before they count.
+    """
+
+    producer: str
+    text: str | None
+    trust: str = "unknown"
+    policy: str = "store"
+    source_id: str | None = None
+    inline: bool = False
+    offered: bool = False
+    inferred: bool = False
+    segment: int | None = None
+    start: int | None = None
+    end: int | None = None
+    chars: int | None = None
+    hmac_sha256: str | None = None
+    value: Any = None
+
+    @property
+    def length(self) -> int:
+        """Characters (code points) of the text, also where only its length was kept."""
+        return len(self.text) if self.text is not None else self.chars or 0
+
+    @property
+    def label(self) -> str:
+        """``producer`` or ``producer:source_id``, as reports name a piece."""
+        return self.producer if self.source_id is None else f"{self.producer}:{self.source_id}"
+
+
+Declared: TypeAlias = "Piece | tuple[str, str]"
+
+
+def as_pieces(declared: Iterable[Declared]) -> tuple[Piece, ...]:
+    """Pieces from pieces or ``(producer, text)`` pairs.
+
+    Raises:
+        TypeError: an item is neither, or its text is no string.
+    """
+    return tuple(item if isinstance(item, Piece) else _from_pair(item) for item in declared)
+
+
+def _from_pair(item: object) -> Piece:
+    if isinstance(item, tuple) and len(item) == 2:
+        producer, text = item
+        if isinstance(producer, str) and isinstance(text, str):
+            return Piece(producer, text)
+    raise TypeError(f"a piece is a Piece or a (producer, text) pair of strings, not {type(item).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A piece with its verdict: its state and, where located, ``segment[start:end] == piece.text``."""
+
+    piece: Piece
+    state: State
+    segment: int | None = None
+    start: int | None = None
+    end: int | None = None
+    note: str = ""
+
+    @property
+    def producer(self) -> str:
+        """The producer that declared the piece."""
+        return self.piece.producer
+
+    @property
+    def source_id(self) -> str | None:
+        """The piece's source id (a chunk id), if it has one."""
+        return self.piece.source_id

@@ -1,0 +1,181 @@
+"""Text and values in JSON without losing a bit, and their digests.
+
+A text is a JSON string only if it encodes as UTF-8. What JSON can't carry stands as an object with one of the
+reserved key sets below, and an application's own object that has just such a key set is wrapped as well, so that
+decoding never guesses:
+
+====================================  ====================================================================
+``{"base64", "encoding"}``            ``utf-8/surrogatepass``: text with a lone surrogate; ``bytes``: bytes;
+                                      ``json``: an application's object that looks like one of these
+``{"integer"}``                       an integer beyond 64 bits, as its decimal digits
+``{"float"}``                         ``nan``, ``inf`` or ``-inf``
+``{"object", "repr"}``                a value of another type: its class and its ``repr``, never taken for a text
+``{"runs"}``                          a :class:`CutText`: a text of which a policy took parts
+====================================  ====================================================================
+
+sha256 is over the UTF-8 (surrogatepass) of a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+SURROGATES = "utf-8/surrogatepass"
+_RESERVED = ({"base64", "encoding"}, {"integer"}, {"float"}, {"object", "repr"}, {"runs"})
+_INT64 = range(-(2**63), 2**64)
+_DEPTH = 100  # deeper than any request body that a model host takes; a guard against a value that holds itself
+
+
+FILLER = "\ufffc"  # OBJECT REPLACEMENT CHARACTER stands in for each character that was cut
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Characters that a policy took out of a text: how many, by which policy, and their keyed digest."""
+
+    chars: int
+    policy: str
+    hmac_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """A text of which parts were cut. Place and length of each part stay, so that offsets still hold."""
+
+    runs: tuple[str | Cut, ...]
+
+    def __len__(self) -> int:
+        return sum(len(run) if isinstance(run, str) else run.chars for run in self.runs)
+
+    @property
+    def filled(self) -> str:
+        """A text as long as the original, with :data:`FILLER` for each character that was cut."""
+        return "".join(run if isinstance(run, str) else FILLER * run.chars for run in self.runs)
+
+    def cuts(self) -> Iterator[tuple[int, int, Cut]]:
+        """Start, end (code points of the original) and description of each part that was cut."""
+        position = 0
+        for run in self.runs:
+            if isinstance(run, Cut):
+                yield position, position + run.chars, run
+                position += run.chars
+            else:
+                position += len(run)
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text, lone surrogates included; what every sha256 and length in bytes is taken over."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def sha256_text(text: str) -> str:
+    """Hex sha256 of :func:`utf8` of ``text``."""
+    return hashlib.sha256(utf8(text)).hexdigest()
+
+
+def wrap(value: Any, depth: int = 0) -> Any:
+    """A value that JSON carries and :func:`unwrap` turns back into ``value`` (tuples come back as lists)."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _wrap_text(value)
+    if isinstance(value, int):
+        return int(value) if value in _INT64 else {"integer": str(int(value))}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, CutText):
+        return {"runs": [_wrap_run(run) for run in value.runs]}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _base64(bytes(value), "bytes")
+    if depth >= _DEPTH:
+        return _foreign(value)
+    if isinstance(value, Mapping):
+        return _wrap_mapping(value, depth)
+    if isinstance(value, Sequence):
+        return [wrap(item, depth + 1) for item in value]
+    return _foreign(value)
+
+
+def unwrap(value: Any) -> Any:
+    """The inverse of :func:`wrap`."""
+    if isinstance(value, list):
+        return [unwrap(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = value.keys()
+    if keys == {"base64", "encoding"} and isinstance(value["base64"], str):
+        return _unwrap_base64(value)
+    if keys == {"integer"} and isinstance(value["integer"], str):
+        return int(value["integer"])
+    if keys == {"float"} and isinstance(value["float"], str):
+        return float(value["float"])
+    if keys == {"runs"} and isinstance(value["runs"], list):
+        return CutText(tuple(_unwrap_run(run) for run in value["runs"]))
+    return {key: unwrap(item) for key, item in value.items()}
+
+
+def _wrap_run(run: str | Cut) -> Any:
+    if isinstance(run, str):
+        return _wrap_text(run)
+    return {"cut": run.chars, "policy": run.policy, "hmac_sha256": run.hmac_sha256}
+
+
+def _unwrap_run(run: Any) -> str | Cut:
+    if isinstance(run, dict) and "cut" in run:
+        return Cut(int(run["cut"]), str(run.get("policy")), run.get("hmac_sha256"))
+    text = unwrap(run)
+    return text if isinstance(text, str) else str(text)
+
+
+def _wrap_text(text: str) -> Any:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _base64(utf8(text), SURROGATES)
+    return str(text)
+
+
+def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = key if isinstance(key, str) else str(key)
+        try:
+            name.encode()
+        except UnicodeEncodeError:  # JSON has no other place for a name; the escape is visible, the value whole
+            name = name.encode("utf-8", "backslashreplace").decode()
+        plain[name] = wrap(item, depth + 1)
+    return _base64(orjson.dumps(plain), "json") if plain.keys() in _RESERVED else plain
+
+
+def _unwrap_base64(value: dict[str, Any]) -> Any:
+    raw = base64.b64decode(value["base64"])
+    match value["encoding"]:
+        case "utf-8/surrogatepass":
+            return raw.decode("utf-8", "surrogatepass")
+        case "bytes":
+            return raw
+        case "json":
+            return {key: unwrap(item) for key, item in orjson.loads(raw).items()}
+        case _:
+            return value
+
+
+def _base64(raw: bytes, encoding: str) -> dict[str, str]:
+    return {"base64": base64.b64encode(raw).decode("ascii"), "encoding": encoding}
+
+
+def _foreign(value: object) -> dict[str, str]:
+    kind = type(value)
+    try:
+        shown = repr(value)
+        shown.encode()
+    except Exception:  # a repr is somebody else's code: it must not take the record with it
+        shown = ""
+    return {"object": f"{kind.__module__}.{kind.__qualname__}", "repr": shown}
