@@ -1,0 +1,68 @@
+"""The verdict: exact, mismatch or unknown, by the first rule that applies, with every reason that applies.
+
+Mismatch means that something is shown to be wrong. Unknown means that it can't be shown to be right, and unknown
+is never ok. Exact means that every character has a producer and nothing speaks against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+Verdict = Literal["exact", "mismatch", "unknown"]
+Evidence = Literal["wire", "declared", "hook", "attributes"]
+
+EVIDENCE: tuple[Evidence, ...] = ("wire", "declared", "hook", "attributes")  # strongest first
+
+BROKEN = (
+    "sha256_failed",
+    "duplicate_piece",
+    "contested_piece",
+    "provider_count_below_prompt",
+    "remainder_suspected",
+)
+OPEN = (
+    "no_pieces",
+    "weak_evidence",
+    "cut_without_offsets",
+    "whole_prompt_piece",
+    "held_by_reference",
+    "undeclared_model_visible_part",
+    "unlocatable_piece",
+    "ambiguous_piece",
+    "unreadable_event",
+    "no_prompt",
+)
+GAP = "gap"
+
+
+def verdict(reasons: Iterable[str]) -> Verdict:
+    """The verdict for a set of reasons (names of this module).
+
+    Raises:
+        ValueError: a reason that no rule knows: a new reason must be given its place here first.
+    """
+    given = set(reasons)
+    strange = given - {*BROKEN, *OPEN, GAP}
+    if strange:
+        raise ValueError(f"unknown reasons: {', '.join(sorted(strange))}")
+    if given.intersection(BROKEN):
+        return "mismatch"
+    if given.intersection(OPEN):
+        return "unknown"
+    return "mismatch" if GAP in given else "exact"
+
+
+def in_order(reasons: Iterable[str]) -> tuple[str, ...]:
+    """The reasons in the order of the rules, each once."""
+    given = set(reasons)
+    return tuple(reason for reason in (*BROKEN, *OPEN, GAP) if reason in given)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """The verdict over several calls: mismatch before unknown before exact; None for no calls."""
+    given = set(verdicts)
+    for candidate in ("mismatch", "unknown", "exact"):
+        if candidate in given:
+            return candidate  # type: ignore[return-value]
+    return None
