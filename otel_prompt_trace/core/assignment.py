@@ -277,4 +277,4 @@ def _joins(left: str, right: str) -> bool:
 
 def _unspaced(char: str) -> bool:
     code = ord(char)
-    return 0x0E00 <= code < 0x0F00 or 0x1000 <= code < 0x10A0 or 0x1780 <= code < 0x1800 or 0x2E80 <= code
+    return 0x0E00 <= code < 0x0F00 or 0x1000 <= code < 0x10A0 or 0x1780 <= code < 0x1800 or code >= 0x2E80

@@ -6,8 +6,9 @@ a piece that is declared twice and stands once, or that stands nowhere, can't hi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from otel_prompt_trace.core.assignment import AMBIGUOUS, Assignment
@@ -39,6 +40,17 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Visible:
+    """A part of the request that the model may see beside the prompt: tool definitions, a response schema.
+
+    Only the provider knows how it is rendered, so its length is never added to the prompt's total.
+    """
+
+    name: str
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """What a census found. All counts are code points of the original text.
 
@@ -53,6 +65,7 @@ class Census:
     covered: int
     reasons: tuple[str, ...]
     outside: tuple[Outside, ...] = ()
+    visible: tuple[Visible, ...] = ()
 
     @property
     def unaccounted(self) -> int:
@@ -100,10 +113,20 @@ def census(prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bo
     return take(split(prompt), as_pieces(pieces or ()), ordered=ordered)
 
 
-def take(prompt: Split, pieces: Sequence[Piece], *, ordered: bool = True) -> Census:
-    """The census of a prompt that is split already."""
+def take(
+    prompt: Split,
+    pieces: Sequence[Piece],
+    *,
+    ordered: bool = True,
+    visible: Mapping[str, Any] = MappingProxyType({}),
+) -> Census:
+    """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = Assignment(prompt.segments, pieces, ordered=ordered).run()
-    placed = _flag_whole_prompt(prompt, placed)
+    placed = _flag_whole_prompt(prompt, _match_visible(placed, visible))
+    parts = tuple(
+        Visible(name, any(p.state == "visible" and p.piece.value == value for p in placed))
+        for name, value in visible.items()
+    )
     gaps = _gaps(prompt.segments, placed)
     unaccounted = sum(len(gap) for gap in gaps)
     reasons = {_REASON_OF_STATE[p.state] for p in placed if p.state in _REASON_OF_STATE}
@@ -115,6 +138,8 @@ def take(prompt: Split, pieces: Sequence[Piece], *, ordered: bool = True) -> Cen
         reasons.add("held_by_reference")
     if _cut_without_offsets(prompt.segments, placed):
         reasons.add("cut_without_offsets")
+    if not all(part.declared for part in parts):
+        reasons.add("undeclared_model_visible_part")
     if unaccounted:
         reasons.add("gap")
     return Census(
@@ -125,6 +150,16 @@ def take(prompt: Split, pieces: Sequence[Piece], *, ordered: bool = True) -> Cen
         covered=prompt.total - unaccounted,
         reasons=in_order(reasons),
         outside=prompt.outside,
+        visible=parts,
+    )
+
+
+def _match_visible(placed: tuple[Placed, ...], visible: Mapping[str, Any]) -> tuple[Placed, ...]:
+    """A piece that is a JSON value stands in no text: it accounts for the part that it equals."""
+    values = list(visible.values())
+    return tuple(
+        p if p.piece.value is None else Placed(p.piece, "visible" if p.piece.value in values else "unlocatable")
+        for p in placed
     )
 
 

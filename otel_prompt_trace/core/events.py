@@ -132,9 +132,9 @@ def _decode_line(line: bytes, source: str, number: int, torn: bool) -> Event | P
     if not isinstance(value, dict):
         return Problem(source, number, "not a JSON object", line[:200].decode("utf-8", "replace"))
     if _major(value.get("v")) in (None, MAJOR):
-        reason = _fault(value)
-        if reason:
-            return Problem(source, number, reason, line[:2000].decode("utf-8", "replace"))
+        fault = _fault(value)
+        if fault:
+            return Problem(source, number, fault, line[:2000].decode("utf-8", "replace"))
         return {key: unwrap(item) for key, item in value.items()}
     if not _identified(value):
         return Problem(source, number, "an event without identity", line[:2000].decode("utf-8", "replace"))

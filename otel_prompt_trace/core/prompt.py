@@ -16,13 +16,13 @@ LITERAL = "literal"
 
 
 class Prompt:
-    """A prompt under construction.
+    r"""A prompt under construction.
 
     >>> p = Prompt()
-    >>> p.add("system", "Answer from the context.", trust="policy").literal("\\n\\n").add("user", "Why?", trust="user")
+    >>> p.add("system", "Answer from the context.", trust="policy").literal("\n\n").add("user", "Why?", trust="user")
     Prompt(chars=30, pieces=3)
     >>> p.text
-    'Answer from the context.\\n\\nWhy?'
+    'Answer from the context.\n\nWhy?'
     """
 
     __slots__ = ("_chars", "_pieces", "_roles", "_texts")

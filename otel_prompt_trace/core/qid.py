@@ -39,9 +39,7 @@ def check_qid(text: object) -> str:
         return text
     shown = repr(text)
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    raise InvalidQid(
-        f"{shown} is not a query id: 1 to 128 of A-Z a-z 0-9 . _ ~ -, beginning with a letter or a digit"
-    )
+    raise InvalidQid(f"{shown} is not a query id: 1 to 128 of A-Z a-z 0-9 . _ ~ -, beginning with a letter or a digit")
 
 
 def ulid(milliseconds: int, randomness: int) -> str:

@@ -9,7 +9,7 @@ decoding never guesses:
                                       ``json``: an application's object that looks like one of these
 ``{"integer"}``                       an integer beyond 64 bits, as its decimal digits
 ``{"float"}``                         ``nan``, ``inf`` or ``-inf``
-``{"object", "repr"}``                a value of another type: its class and its ``repr``, never taken for a text
+``{"object", "repr"}``                :class:`Foreign`, a value of another type
 ``{"runs"}``                          a :class:`CutText`: a text of which a policy took parts
 ====================================  ====================================================================
 
@@ -70,6 +70,14 @@ class CutText:
                 position += len(run)
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value of a type that JSON has no place for: its class and its ``repr``, never taken for a text."""
+
+    kind: str
+    repr: str
+
+
 def utf8(text: str) -> bytes:
     """The bytes of a text, lone surrogates included; what every sha256 and length in bytes is taken over."""
     return text.encode("utf-8", "surrogatepass")
@@ -92,6 +100,8 @@ def wrap(value: Any, depth: int = 0) -> Any:
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
     if isinstance(value, CutText):
         return {"runs": [_wrap_run(run) for run in value.runs]}
+    if isinstance(value, Foreign):
+        return {"object": value.kind, "repr": value.repr}
     if isinstance(value, bytes | bytearray | memoryview):
         return _base64(bytes(value), "bytes")
     if depth >= _DEPTH:
@@ -116,6 +126,8 @@ def unwrap(value: Any) -> Any:
         return int(value["integer"])
     if keys == {"float"} and isinstance(value["float"], str):
         return float(value["float"])
+    if keys == {"object", "repr"} and isinstance(value["object"], str) and isinstance(value["repr"], str):
+        return Foreign(value["object"], value["repr"])
     if keys == {"runs"} and isinstance(value["runs"], list):
         return CutText(tuple(_unwrap_run(run) for run in value["runs"]))
     return {key: unwrap(item) for key, item in value.items()}
@@ -176,6 +188,6 @@ def _foreign(value: object) -> dict[str, str]:
     try:
         shown = repr(value)
         shown.encode()
-    except Exception:  # a repr is somebody else's code: it must not take the record with it
+    except Exception:  # noqa: BLE001 - a repr is somebody else's code: it must not take the record with it
         shown = ""
     return {"object": f"{kind.__module__}.{kind.__qualname__}", "repr": shown}

@@ -62,7 +62,8 @@ def in_order(reasons: Iterable[str]) -> tuple[str, ...]:
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """The verdict over several calls: mismatch before unknown before exact; None for no calls."""
     given = set(verdicts)
-    for candidate in ("mismatch", "unknown", "exact"):
+    order: tuple[Verdict, ...] = ("mismatch", "unknown", "exact")
+    for candidate in order:
         if candidate in given:
-            return candidate  # type: ignore[return-value]
+            return candidate
     return None

@@ -1,0 +1,116 @@
+"""The grade: each call's verdict with its reasons, and every check.
+
+This is the only place where a verdict of a record is made, so that ``show``, ``grade``, the batch and the viewer
+can't differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from otel_prompt_trace.core.census import Census
+from otel_prompt_trace.core.checks import Check, CountTokens, check_call, check_query, integrity
+from otel_prompt_trace.core.derive import Derivation, derive
+from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.usage import normalize
+from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
+
+
+@dataclass(frozen=True, slots=True)
+class CallGrade:
+    """What may be said of one call. ``prompt_tokens`` is counted here, None without a public encoding."""
+
+    call: Call
+    census: Census | None
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    checks: tuple[Check, ...]
+    prompt_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What may be said of a record; ``verdict`` is the worst of its calls', unknown for none."""
+
+    qid: str
+    verdict: Verdict
+    calls: tuple[CallGrade, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """Every failed check, of the query and of its calls."""
+        return tuple(c for c in (*self.checks, *(c for g in self.calls for c in g.checks)) if c.status == "fail")
+
+    @property
+    def exit_code(self) -> int:
+        """0 all exact, 1 a mismatch or a failed check, 3 nothing worse than unknown."""
+        return exit_code([self])
+
+
+def grade(record: Record, count_tokens: CountTokens | None = None) -> Grade:
+    """Grade a record.
+
+    Args:
+        record: as :meth:`PayloadStore.get` returns it.
+        count_tokens: a function of (text, model) that gives the number of tokens, or None where no encoding is
+            public; without it ``token_identity`` is unknown.
+    """
+    calls = tuple(_grade_call(record, derivation, count_tokens) for derivation in derive(record))
+    return Grade(
+        qid=record.qid,
+        verdict=worst(call.verdict for call in calls) or "unknown",
+        calls=calls,
+        checks=tuple(check_query(record)),
+    )
+
+
+def exit_code(grades: Iterable[Grade]) -> int:
+    """The exit code of a command that graded several records."""
+    given = list(grades)
+    if any(g.verdict == "mismatch" or g.failed for g in given):
+        return 1
+    return 3 if any(g.verdict == "unknown" for g in given) else 0
+
+
+def _grade_call(record: Record, derivation: Derivation, count_tokens: CountTokens | None) -> CallGrade:
+    call, census = derivation.call, derivation.census
+    tokens = _prompt_tokens(call, count_tokens)
+    reasons = set(census.reasons) if census else {"no_prompt"}
+    if call.evidence in ("hook", "attributes"):
+        reasons.add("weak_evidence")
+    if integrity(call)[0] == "fail" or derivation.rendered is False:
+        reasons.add("sha256_failed")
+    if (call.request or {}).get("held_by_reference"):
+        reasons.add("held_by_reference")
+    if (call.request or {}).get("model_visible_withheld"):
+        reasons.add("undeclared_model_visible_part")
+    if record.unreadable or record.problems:
+        reasons.add("unreadable_event")
+    reported = normalize((call.response or {}).get("usage")).get("input_tokens")
+    if tokens is not None and reported is not None and reported < tokens:
+        reasons.add("provider_count_below_prompt")
+    return CallGrade(
+        call=call,
+        census=census,
+        verdict=verdict(reasons),
+        reasons=in_order(reasons),
+        checks=tuple(check_call(record, derivation, tokens)),
+        prompt_tokens=tokens,
+    )
+
+
+def _prompt_tokens(call: Call, count_tokens: CountTokens | None) -> int | None:
+    """The application's own count if it gave one, else a local count of every segment."""
+    request = call.request or {}
+    given = request.get("prompt_tokens")
+    if isinstance(given, int):
+        return given
+    model = request.get("encoding") or request.get("model")
+    if count_tokens is None or not isinstance(model, str) or call.prompt is None:
+        return None
+    if any(segment.cuts for segment in call.prompt.segments):
+        return None
+    counts = [count_tokens(segment.text, model) for segment in call.prompt.segments]
+    return None if any(count is None for count in counts) else sum(count or 0 for count in counts)

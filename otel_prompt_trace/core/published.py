@@ -1,0 +1,115 @@
+"""The published shape of a record: what ``prompt-trace get`` prints, under names that stay.
+
+A query with one call has the call's fields at the top; with several they stand per call in ``calls``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_prompt_trace.core.checks import chunks_dropped, chunks_in_prompt
+from otel_prompt_trace.core.grade import CallGrade, Grade
+from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.core.segments import Split
+from otel_prompt_trace.core.text import wrap
+from otel_prompt_trace.core.usage import normalize
+
+_QUERY_EXTRAS = ("user", "session", "tenant", "conversation_id", "origin", "parent")
+
+
+def published(record: Record, grade: Grade) -> dict[str, Any]:
+    """The record as a JSON-ready dict: see the module docstring; texts JSON can't carry are wrapped."""
+    query = record.query or {}
+    retrievals = record.of("retrieval")
+    shape: dict[str, Any] = {
+        "qid": record.qid,
+        "ts": query.get("ts") or (record.events[0].get("ts") if record.events else None),
+        "question": query.get("question"),
+        "index_version": _first(retrievals, "index_version"),
+        "embed_model": _first(retrievals, "embed_model"),
+        "gen_model": None,
+        "temperature": None,
+        "top_k": _first(retrievals, "top_k"),
+        "retrieved": [{name: hit.get(name) for name in ("rank", "chunk_id", "score")} for hit in record.retrieved],
+    }
+    if len(grade.calls) == 1:
+        shape |= _call(record, grade.calls[0])
+    else:
+        del shape["gen_model"], shape["temperature"]
+        shape["calls"] = [{"call": g.call.id, "number": g.call.number, **_call(record, g)} for g in grade.calls]
+    shape["ms"] = record.ms
+    shape["verdict"] = grade.verdict
+    for name in _QUERY_EXTRAS:
+        if query.get(name) is not None:
+            shape[name] = query[name]
+    for name, events in (("feedback", record.of("feedback")), ("tool_calls", record.of("tool_call"))):
+        if events:
+            shape[name] = list(events)
+    shape |= _blemishes(record)
+    wrapped: dict[str, Any] = wrap(shape)
+    return wrapped
+
+
+def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
+    call, census = grade.call, grade.census
+    request, response = call.request or {}, call.response or {}
+    shape = {
+        "gen_model": request.get("model"),
+        "temperature": request.get("temperature"),
+        "prompt": _prompt(call.prompt, request),
+        "prompt_tokens": grade.prompt_tokens,
+        "chunks_in_prompt": len(chunks_in_prompt(record, census)),
+        "chunks_dropped": chunks_dropped(record, census),
+        "output": response.get("output"),
+        "finish_reason": response.get("finish_reason"),
+        "usage": normalize(response.get("usage")),
+        "evidence": call.evidence,
+        "census": None if census is None else _census(grade),
+    }
+    if call.unfinished:
+        shape["unfinished"] = True
+    if response.get("error"):
+        shape["error"] = response["error"]
+    return shape
+
+
+def _prompt(prompt: Split | None, request: dict[str, Any]) -> Any:
+    if prompt is None:
+        return None
+    if "prompt" in request or len(prompt.segments) == 1:
+        return request.get("prompt") if "prompt" in request else prompt.segments[0].text
+    return [{"path": s.path, "role": s.role, "text": s.text} for s in prompt.segments]
+
+
+def _census(grade: CallGrade) -> dict[str, Any]:
+    census = grade.census
+    if census is None:
+        return {}
+    return {
+        "total": census.total,
+        "covered": census.covered,
+        "unaccounted": census.unaccounted,
+        "unlocatable": [p.piece.label for p in census.unlocatable],
+        "verdict": grade.verdict,
+        "reasons": list(grade.reasons),
+        "by_producer": census.by_producer(),
+        "gaps": [{"path": gap.path, "start": gap.start, "end": gap.end} for gap in census.gaps],
+    }
+
+
+def _blemishes(record: Record) -> dict[str, Any]:
+    """What is not as it should be: shown only where there is something to show."""
+    shape: dict[str, Any] = {}
+    if record.problems:
+        shape["problems"] = [str(problem) for problem in record.problems]
+    if record.unreadable:
+        shape["unreadable"] = list(record.unreadable)
+    if record.waiting:
+        shape["waiting"] = record.waiting
+    if len(record.ends) > 1:
+        shape["ends"] = len(record.ends)
+    return shape
+
+
+def _first(events: tuple[dict[str, Any], ...], name: str) -> Any:
+    return next((event[name] for event in events if event.get(name) is not None), None)
