@@ -15,6 +15,7 @@ than it tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -46,6 +47,8 @@ KINDS = frozenset(
     }
 )
 REQUIRED = ("v", "kind", "qid", "ts", "writer", "seq")
+
+_VERSION = re.compile(r"([0-9]{1,9})\.[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,10 @@ def _decode_line(line: bytes, source: str, number: int, torn: bool) -> Event | P
         fault = _fault(value)
         if fault:
             return Problem(source, number, fault, line[:2000].decode("utf-8", "replace"))
-        return {key: unwrap(item) for key, item in value.items()}
+        try:
+            return {key: unwrap(item) for key, item in value.items()}
+        except (ValueError, RecursionError):  # what we never write; the reason names no text of the payload
+            return Problem(source, number, "a value that can't be read", line[:2000].decode("utf-8", "replace"))
     if not _identified(value):
         return Problem(source, number, "an event without identity", line[:2000].decode("utf-8", "replace"))
     return value  # another major: kept as it stands, not interpreted
@@ -145,12 +151,14 @@ def _fault(event: Event) -> str | None:
     missing = [name for name in REQUIRED if name not in event]
     if missing:
         return f"an event without {', '.join(missing)}"
-    if event["kind"] not in KINDS:
+    if not isinstance(event["kind"], str) or event["kind"] not in KINDS:
         return f"unknown event kind {event['kind']!r}"
     if _major(event["v"]) is None:
         return f"{event['v']!r} is no schema version (major.minor)"
     if not is_qid(event["qid"]):
         return f"illegal qid {event['qid']!r}"
+    if not isinstance(event.get("call"), str | None):
+        return f"illegal call {event['call']!r}"
     return None if _identified(event) else "an event without identity (writer, seq)"
 
 
@@ -160,7 +168,5 @@ def _identified(event: Event) -> bool:
 
 
 def _major(version: object) -> int | None:
-    if not isinstance(version, str):
-        return None
-    major, dot, minor = version.partition(".")
-    return int(major) if dot and major.isdecimal() and minor.isdecimal() else None
+    parts = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    return int(parts[1]) if parts else None

@@ -1,24 +1,35 @@
 """What the model received, as segments: one string, or the string leaves of a message list.
 
 A leaf is content unless its key is known to be a parameter of the message's envelope: nothing hides in a field
-that we do not know. Images and files given as ``data:`` URLs are **binary**, and what is named by an id or a link
-is **held by reference**: neither counts in the prompt's total; both are listed with their path.
+that we do not know, and below a tool's arguments or result every field is the application's own. Images and files
+given as ``data:`` URLs or in base64 are **binary**; what is named by an id or a link, and a value that is not
+JSON, is **held by reference**: neither counts in the prompt's total; both are listed with their path.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otel_prompt_trace.core.text import CutText
+from otel_prompt_trace.core.text import CutText, Foreign
 
 # Fields of the OpenAI, Anthropic and Google message forms that steer the request and are no text for the model.
-_ENVELOPE = frozenset({"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "status", "detail", "format"})
+_MEDIA_TYPES = ("media_type", "mimeType", "mime_type")
+_ENVELOPE = frozenset(
+    {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "status", "detail", "format", *_MEDIA_TYPES}
+)
 _ENVELOPE_OBJECTS = frozenset({"cache_control"})
 _LINKS = frozenset({"url", "image_url", "file_url", "fileUri", "file_uri"})
 _HANDLES = frozenset({"file_id", "fileId", "previous_response_id", "cached_content", "cachedContent"})
 _BINARY = frozenset({"b64_json", "encrypted_content", "signature"})
+_ARGUMENTS = frozenset({"input", "args", "arguments", "parameters", "response", "json"})
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
+_DEPTH = 100  # as deep as a value is stored; a guard against one that holds itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ def split(prompt: Any) -> Split:
     """
     if isinstance(prompt, str | CutText):
         return Split((segment("prompt", prompt),))
-    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray):
+    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray | memoryview):
         return split_messages(prompt)
     raise TypeError(f"a prompt is a str, a Prompt or a list of messages, not {type(prompt).__name__}")
 
@@ -88,26 +99,65 @@ def segment(path: str, value: str | CutText, role: str | None = None) -> Segment
     return Segment(path, value.filled, role, tuple((start, end) for start, end, _ in value.cuts()))
 
 
-def _leaves(value: Any, path: str, key: str, role: str | None) -> Iterator[Segment | Outside]:
+def child(path: str, name: object) -> str:
+    """The path of a field: ``path.name``, or ``path["odd.name"]``, so that no two fields share a path."""
+    if isinstance(name, str) and _PLAIN_NAME.fullmatch(name):
+        return f"{path}.{name}"
+    return f"{path}[{json.dumps(name if isinstance(name, str | int | float) else str(name))}]"
+
+
+def _leaves(value: Any, path: str, key: str | None, role: str | None, depth: int = 0) -> Iterator[Segment | Outside]:
+    """``key`` is the field below which ``value`` stands; None below a tool's arguments, where names say nothing."""
     if isinstance(value, str | CutText):
         yield from _leaf(value, path, key, role)
-    elif isinstance(value, bytes | bytearray):
+    elif value is None or isinstance(value, bool | int | float):
+        return
+    elif isinstance(value, bytes | bytearray | memoryview):
         yield Outside(path, "binary", f"{len(value)} bytes")
+    elif depth >= _DEPTH:
+        yield Outside(path, "reference", "nested too deeply")
     elif isinstance(value, Mapping):
-        for name, item in value.items():
-            if name not in _ENVELOPE_OBJECTS and not (name in _ENVELOPE and isinstance(item, str)):
-                yield from _leaves(item, f"{path}.{name}", str(name), role)
+        yield from _fields(value, path, key, role, depth)
     elif isinstance(value, Sequence):
         for position, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{position}]", key, role)
+            yield from _leaves(item, f"{path}[{position}]", key, role, depth + 1)
+    else:
+        kind = type(value)
+        named = value.kind if isinstance(value, Foreign) else f"{kind.__module__}.{kind.__qualname__}"
+        yield Outside(path, "reference", f"a value of {named}")
 
 
-def _leaf(value: str | CutText, path: str, key: str, role: str | None) -> Iterator[Segment | Outside]:
+def _fields(
+    value: Mapping[Any, Any], path: str, key: str | None, role: str | None, depth: int
+) -> Iterator[Segment | Outside]:
+    media = None if key is None else _encoded_media(value, key)
+    for name, item in value.items():
+        if key is not None and (name in _ENVELOPE_OBJECTS or (name in _ENVELOPE and isinstance(item, str))):
+            continue
+        if media is not None and name == "data":
+            yield Outside(child(path, name), "binary", f"{len(item)} characters of {media}")
+            continue
+        below = None if key is None or (name in _ARGUMENTS and not isinstance(item, str)) else str(name)
+        yield from _leaves(item, child(path, name), below, role, depth + 1)
+
+
+def _encoded_media(value: Mapping[Any, Any], key: str) -> str | None:
+    """The media type of an object that carries base64, as Anthropic, Google and OpenAI (audio) have it."""
+    if not isinstance(value.get("data"), str | CutText):
+        return None
+    media = next((value[name] for name in _MEDIA_TYPES if isinstance(value.get(name), str)), "")
+    if value.get("type") == "base64" or (media and value.get("type") != "text") or key == "input_audio":
+        return media if _MEDIA_TYPE.fullmatch(media) else "an unknown type"
+    return None
+
+
+def _leaf(value: str | CutText, path: str, key: str | None, role: str | None) -> Iterator[Segment | Outside]:
     text = value if isinstance(value, str) else value.filled
     if key in _HANDLES:
         yield Outside(path, "reference", text[:200])
     elif text.startswith("data:") and key in _LINKS | {"data", "file_data"}:
-        yield Outside(path, "binary", f"{len(text)} characters of {text[5:].partition(';')[0][:80]}")
+        media = _MEDIA_TYPE.match(text, 5)
+        yield Outside(path, "binary", f"{len(text)} characters of {media[0] if media else 'an unknown type'}")
     elif key in _LINKS:
         yield Outside(path, "reference", text.partition("?")[0][:200])  # a signed link carries a secret in its query
     elif key in _BINARY:

@@ -5,12 +5,14 @@ reserved key sets below, and an application's own object that has just such a ke
 decoding never guesses:
 
 ====================================  ====================================================================
-``{"base64", "encoding"}``            ``utf-8/surrogatepass``: text with a lone surrogate; ``bytes``: bytes;
-                                      ``json``: an application's object that looks like one of these
-``{"integer"}``                       an integer beyond 64 bits, as its decimal digits
+``{"base64", "encoding"}``            ``utf-8/surrogatepass``: text with a lone surrogate; ``bytes``: bytes
+``{"integer"}``                       an integer beyond 64 bits, as its decimal digits (``0x`` and hex digits
+                                      where it has more of them than Python converts)
 ``{"float"}``                         ``nan``, ``inf`` or ``-inf``
 ``{"object", "repr"}``                :class:`Foreign`, a value of another type
 ``{"runs"}``                          a :class:`CutText`: a text of which a policy took parts
+``{"escaped"}``                       an application's object that looks like one of these; it grows by a few
+                                      bytes a level, however deep somebody nests such objects
 ====================================  ====================================================================
 
 sha256 is over the UTF-8 (surrogatepass) of a text.
@@ -25,11 +27,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 SURROGATES = "utf-8/surrogatepass"
-_RESERVED = ({"base64", "encoding"}, {"integer"}, {"float"}, {"object", "repr"}, {"runs"})
-_INT64 = range(-(2**63), 2**64)
+_RESERVED = ({"base64", "encoding"}, {"integer"}, {"float"}, {"object", "repr"}, {"runs"}, {"escaped"})
 _DEPTH = 100  # deeper than any request body that a model host takes; a guard against a value that holds itself
 
 
@@ -95,7 +94,8 @@ def wrap(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return _wrap_text(value)
     if isinstance(value, int):
-        return int(value) if value in _INT64 else {"integer": str(int(value))}
+        # Compared, not looked up in a range: for a subclass (an IntEnum) that would count through it one by one.
+        return int(value) if -(2**63) <= value < 2**64 else {"integer": _digits(int(value))}
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
     if isinstance(value, CutText):
@@ -114,7 +114,11 @@ def wrap(value: Any, depth: int = 0) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """The inverse of :func:`wrap`."""
+    """The inverse of :func:`wrap`.
+
+    Raises:
+        ValueError: an object has a reserved key set and holds nothing that :func:`wrap` writes there.
+    """
     if isinstance(value, list):
         return [unwrap(item) for item in value]
     if not isinstance(value, dict):
@@ -123,13 +127,16 @@ def unwrap(value: Any) -> Any:
     if keys == {"base64", "encoding"} and isinstance(value["base64"], str):
         return _unwrap_base64(value)
     if keys == {"integer"} and isinstance(value["integer"], str):
-        return int(value["integer"])
+        digits = value["integer"]
+        return int(digits, 16) if digits.startswith(("0x", "-0x")) else int(digits)
     if keys == {"float"} and isinstance(value["float"], str):
         return float(value["float"])
     if keys == {"object", "repr"} and isinstance(value["object"], str) and isinstance(value["repr"], str):
         return Foreign(value["object"], value["repr"])
     if keys == {"runs"} and isinstance(value["runs"], list):
         return CutText(tuple(_unwrap_run(run) for run in value["runs"]))
+    if keys == {"escaped"} and isinstance(value["escaped"], dict):
+        value = value["escaped"]
     return {key: unwrap(item) for key, item in value.items()}
 
 
@@ -141,9 +148,14 @@ def _wrap_run(run: str | Cut) -> Any:
 
 def _unwrap_run(run: Any) -> str | Cut:
     if isinstance(run, dict) and "cut" in run:
-        return Cut(int(run["cut"]), str(run.get("policy")), run.get("hmac_sha256"))
+        chars = run["cut"]
+        if not isinstance(chars, int) or isinstance(chars, bool) or chars < 0:
+            raise ValueError("a cut run without its length")
+        return Cut(chars, str(run.get("policy")), run.get("hmac_sha256"))
     text = unwrap(run)
-    return text if isinstance(text, str) else str(text)
+    if not isinstance(text, str):
+        raise ValueError("a run that is neither a text nor a cut")  # noqa: TRY004 - of what was read, not of a caller
+    return text
 
 
 def _wrap_text(text: str) -> Any:
@@ -151,32 +163,39 @@ def _wrap_text(text: str) -> Any:
         text.encode()
     except UnicodeEncodeError:
         return _base64(utf8(text), SURROGATES)
-    return str(text)
+    return str.__str__(text)  # the characters themselves: str() of an enumeration's member is its name
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more decimal digits than the interpreter converts
+        return hex(value)
 
 
 def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
     plain: dict[str, Any] = {}
     for key, item in value.items():
-        name = key if isinstance(key, str) else str(key)
+        name = str.__str__(key) if isinstance(key, str) else str(key)
         try:
             name.encode()
         except UnicodeEncodeError:  # JSON has no other place for a name; the escape is visible, the value whole
             name = name.encode("utf-8", "backslashreplace").decode()
+        if name in plain:  # 1 and "1", say: JSON would keep one of the two
+            return _foreign(value)
         plain[name] = wrap(item, depth + 1)
-    return _base64(orjson.dumps(plain), "json") if plain.keys() in _RESERVED else plain
+    return {"escaped": plain} if plain.keys() in _RESERVED else plain
 
 
 def _unwrap_base64(value: dict[str, Any]) -> Any:
-    raw = base64.b64decode(value["base64"])
+    raw = base64.b64decode(value["base64"], validate=True)
     match value["encoding"]:
         case "utf-8/surrogatepass":
             return raw.decode("utf-8", "surrogatepass")
         case "bytes":
             return raw
-        case "json":
-            return {key: unwrap(item) for key, item in orjson.loads(raw).items()}
         case _:
-            return value
+            raise ValueError(f"unknown encoding {value['encoding']!r}")
 
 
 def _base64(raw: bytes, encoding: str) -> dict[str, str]:
@@ -186,8 +205,7 @@ def _base64(raw: bytes, encoding: str) -> dict[str, str]:
 def _foreign(value: object) -> dict[str, str]:
     kind = type(value)
     try:
-        shown = repr(value)
-        shown.encode()
+        shown = repr(value).encode("utf-8", "backslashreplace").decode()
     except Exception:  # noqa: BLE001 - a repr is somebody else's code: it must not take the record with it
         shown = ""
     return {"object": f"{kind.__module__}.{kind.__qualname__}", "repr": shown}

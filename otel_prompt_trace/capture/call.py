@@ -1,0 +1,199 @@
+"""``call()``: one model request, recorded before it goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context, trace
+
+from otel_prompt_trace._version import __version__
+from otel_prompt_trace.capture import attributes
+from otel_prompt_trace.capture.context import with_call
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.capture.provisional import Provisional, take_stock
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.prompt import Prompt
+from otel_prompt_trace.core.qid import partition_date
+from otel_prompt_trace.core.text import sha256_text
+from otel_prompt_trace.pipeline.accounting import Ticket
+from otel_prompt_trace.pipeline.frames import REQUEST, Frame
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from otel_prompt_trace.capture.query import Query
+
+
+_SHORT = 500  # characters; below 2,048 bytes hashing keeps the GIL
+
+
+class Call:
+    """An open call. The span is INTERNAL and named ``call``: dashboards of model calls do not count it twice."""
+
+    def __init__(self, query: Query, prompt: Any, fields: Event) -> None:
+        self._query = query
+        self._prompt = prompt
+        self._fields = fields
+        self.id = ""
+        self._span: trace.Span = trace.INVALID_SPAN
+        self._token: Any = None
+        self._began = 0
+        self._ticket: Ticket | None = None
+        self._responded = False
+        self._chars = 0
+        self._pieces = 0
+        self._provisional: Provisional | None = None
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._exit(error)
+
+    @never_raises
+    def respond(
+        self,
+        output: Any = None,
+        *,
+        finish_reason: str | None = None,
+        usage: Any = None,
+        model: str | None = None,
+        response_id: str | None = None,
+    ) -> None:
+        """Record what came back.
+
+        Args:
+            output: the text, or any JSON value (tool calls, several choices).
+            finish_reason, model, response_id: as the provider gave them.
+            usage: the provider's usage: a mapping, or an object of its SDK.
+        """
+        named = {
+            "output": output,
+            "finish_reason": finish_reason,
+            "usage": _as_mapping(usage),
+            "model": model,
+            "response_id": response_id,
+        }
+        self._respond({name: value for name, value in named.items() if value is not None})
+
+    def declare(self, piece: Event) -> None:
+        """A piece that belongs to this call alone."""
+        self._pieces += 1
+        self._query.note({**piece, "kind": "piece", "call": self.id})
+
+    @never_raises
+    def _enter(self) -> None:
+        runtime = self._query.runtime
+        if runtime is None:
+            return
+        self.id = runtime.new_id()
+        tracer = trace.get_tracer(attributes.TRACER, __version__)
+        self._span = tracer.start_span("call", attributes={attributes.QID: self._query.qid})
+        self._token = context.attach(with_call(self, trace.set_span_in_context(self._span)))
+        self._began = runtime.sources.perf_ns()
+        watcher = self._take_stock if self._span.is_recording() else None
+        self._ticket = self._query.append(self._events(), flags=REQUEST, span=self._span, watcher=watcher)
+
+    def _events(self) -> list[Event]:
+        prompt, events = self._prompt, []
+        request: Event = {"kind": "request", "call": self.id, "evidence": "declared", **self._fields}
+        if isinstance(prompt, Prompt):
+            self._chars = len(prompt)
+            events = [_placed(piece, self.id) for piece in prompt.pieces]
+            prompt = prompt.messages() if prompt.is_messages else prompt.text
+        if self._query.policy != "store" or self._query.offers.withheld:
+            # Their texts are about to be cut out of the prompt, so each must be located in it now.
+            events += [{**offer, "call": self.id, "offered": True} for offer in self._query.offers.events()]
+        self._pieces = len(events) or len(self._query.offers)
+        if isinstance(prompt, str):
+            self._chars = len(prompt)
+            request["prompt"] = prompt
+        else:
+            request["messages"] = prompt
+        events.append(request)
+        return events
+
+    def _respond(self, event: Event) -> None:
+        runtime = self._query.runtime
+        if runtime is None:
+            return
+        self._responded = True
+        elapsed = runtime.sources.perf_ns() - self._began
+        response = {"kind": "response", "call": self.id, "ms": round(elapsed / 1e6), **event}
+        self._query.append([response], span=self._span)
+
+    @never_raises
+    def _exit(self, error: BaseException | None) -> None:
+        if self._query.runtime is None:
+            return
+        if error is not None:
+            self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
+        if not self._responded:
+            self._respond(
+                {"unfinished": True} if error is None else {"unfinished": True, "error": type(error).__name__}
+            )
+        self._describe()
+        self._span.end()
+        if self._token is not None:
+            context.detach(self._token)
+
+    def _describe(self) -> None:
+        """Put the small attributes on the span, last, so that nothing set after them can push them out."""
+        runtime, span, found = self._query.runtime, self._span, self._provisional
+        if runtime is None or not span.is_recording():
+            return
+        span.set_attribute(attributes.QID, self._query.qid)
+        span.set_attribute(attributes.CHARS, self._chars if found is None else found.chars)
+        span.set_attribute(attributes.PIECES, self._pieces if found is None else found.pieces)
+        if self._ticket is not None and self._ticket.state != "lost":
+            day = partition_date(self._query.qid, runtime.sources.now())
+            span.set_attribute(attributes.REF, f"payloads/dt={day:%Y-%m-%d}/{self._query.qid}/")
+        digest = self._short_digest() if found is None else found.digest
+        if digest is not None:
+            span.set_attribute(attributes.SHA256, digest)
+        if found is not None:
+            span.set_attribute(attributes.UNACCOUNTED, found.unaccounted)
+            span.set_attribute(attributes.VERDICT, found.verdict)
+
+    def _short_digest(self) -> str | None:
+        """The digest of a short prompt whose call was over before the shipper looked: hashing it costs little."""
+        prompt = (
+            self._prompt.text if isinstance(self._prompt, Prompt) and not self._prompt.is_messages else self._prompt
+        )
+        if self._query.policy != "store" or not isinstance(prompt, str) or len(prompt) > _SHORT:
+            return None
+        return sha256_text(prompt)
+
+    def _take_stock(self, frame: Frame, writer: str) -> None:
+        """Runs on the shipper's thread while the model is answering."""
+        self._provisional = take_stock(frame, writer, self.id, self._query.offers.pieces())
+
+
+def _placed(piece: Piece, call: str) -> Event:
+    """A piece event without its text, which the prompt in the same append holds."""
+    event: Event = {
+        "kind": "piece",
+        "call": call,
+        "producer": piece.producer,
+        "trust": piece.trust,
+        "segment": piece.segment,
+        "start": piece.start,
+        "end": piece.end,
+    }
+    if piece.source_id is not None:
+        event["source_id"] = piece.source_id
+    if piece.policy != "store":
+        event["policy"] = piece.policy
+    return event
+
+
+def _as_mapping(usage: Any) -> Any:
+    """A provider's usage object as a mapping: its SDK's models know how to dump themselves."""
+    if usage is None or isinstance(usage, Mapping):
+        return usage
+    dump = getattr(usage, "model_dump", None) or getattr(usage, "to_dict", None)
+    return dump() if callable(dump) else {k: v for k, v in vars(usage).items() if not k.startswith("_")}

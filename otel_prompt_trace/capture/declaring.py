@@ -1,0 +1,67 @@
+"""``declare()``: say who put a text into the prompt, at the place where the text is made."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from otel_prompt_trace.capture.context import current_call, current_query
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.pieces import TRUST
+from otel_prompt_trace.core.seal import POLICIES
+from otel_prompt_trace.exceptions import ConfigurationError
+
+T = TypeVar("T")
+
+
+def declare(
+    producer: str,
+    text: T,
+    *,
+    source_id: str | None = None,
+    trust: str = "unknown",
+    policy: str = "store",
+    inline: bool = False,
+) -> T:
+    """Record that ``producer`` made ``text``, and return ``text`` itself.
+
+    It works inside f-strings, joins and dicts. Inside an open call the piece belongs to that call; elsewhere in a
+    query it is offered to every call of it. Outside any query nothing is recorded.
+
+    Args:
+        producer: the part of the application that made it (``system``, ``history``, ``rag`` …).
+        text: a str, or a JSON value (tool definitions, a response schema) that the model sees beside the prompt.
+        source_id: what it was made from: a chunk id, a document, a row.
+        trust: owner, policy, tool, child, retrieved, user or unknown.
+        policy: ``hash`` keeps a keyed digest and the length in place of the text, here and in the prompt.
+        inline: it rides inside another declared text, and owns its characters there.
+
+    Raises:
+        ConfigurationError: there is no such trust label or policy.
+    """
+    if trust not in TRUST:
+        raise ConfigurationError(f"trust={trust!r}: it takes {', '.join(sorted(TRUST))}")
+    if policy not in POLICIES:
+        raise ConfigurationError(f"policy={policy!r}: it takes {', '.join(POLICIES)}")
+    _declare(producer, text, source_id, trust, policy, inline)
+    return text
+
+
+@never_raises
+def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy: str, inline: bool) -> None:
+    query = current_query()
+    if query is None or query.runtime is None:
+        return
+    event: Event = {"kind": "piece", "producer": str(producer), "trust": trust}
+    event["text" if isinstance(text, str) else "value"] = text
+    if source_id is not None:
+        event["source_id"] = str(source_id)
+    if policy != "store":
+        event["policy"] = policy
+    if inline:
+        event["inline"] = True
+    call = current_call()
+    if call is not None:
+        call.declare(event)
+    elif query.offers.add(event):
+        query.note(event)

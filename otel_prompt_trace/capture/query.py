@@ -1,0 +1,319 @@
+"""``query()``: one question's journey, named by its qid.
+
+What happens in a query is kept with it until a call goes out or the query ends, so that a call costs at most three
+appends: with the request, with the response, and at the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import baggage, context, trace
+
+from otel_prompt_trace._version import __version__
+from otel_prompt_trace.capture import attributes
+from otel_prompt_trace.capture.call import Call
+from otel_prompt_trace.capture.context import current_call, current_query, current_slot, with_query
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.capture.hits import as_hits
+from otel_prompt_trace.capture.offers import Offers
+from otel_prompt_trace.capture.stage import Stage
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.qid import check_qid, is_qid
+from otel_prompt_trace.core.seal import POLICIES
+from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.pipeline.accounting import Receipt, Ticket, Watcher, receipt
+from otel_prompt_trace.pipeline.frames import END
+from otel_prompt_trace.runtime import Runtime, current
+from otel_prompt_trace.sources import Sources
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_mint = Sources().new_id
+
+
+def query(
+    question: str | None = None,
+    *,
+    user: str | None = None,
+    session: str | None = None,
+    tenant: str | None = None,
+    conversation_id: str | None = None,
+    policy: str | None = None,
+    qid: str | None = None,
+    join: bool = False,
+) -> Query:
+    """Open a query, for use in a ``with`` statement: a span and a qid.
+
+    Args:
+        question: what was asked; kept under the query's policy.
+        user, session, tenant, conversation_id: whose it is; kept as given.
+        policy: ``store`` or ``hash``; by default the installed one.
+        qid: adopt an id of your own instead of minting one.
+        join: continue the query that is open here, or a trusted one that arrived in baggage, under its qid.
+            Otherwise a query inside a query is a child, with its parent named.
+
+    Raises:
+        InvalidQid: ``qid`` is outside the grammar.
+        ConfigurationError: there is no such policy.
+    """
+    if policy is not None and policy not in POLICIES:
+        raise ConfigurationError(f"policy={policy!r}: it takes {', '.join(POLICIES)}")
+    runtime = current()
+    outer = current_query()
+    incoming = baggage.get_baggage(attributes.QID)
+    incoming_qid = incoming if isinstance(incoming, str) and is_qid(incoming) else None
+    parent: dict[str, str] | None = None
+    joined, origin = False, "query"
+    if qid is not None:
+        adopted = check_qid(qid)
+    elif join and outer is not None:
+        adopted, joined = outer.qid, True
+    elif join and incoming_qid is not None and runtime is not None and runtime.settings.accept_qid == "trusted":
+        adopted, joined, origin = incoming_qid, True, "baggage"
+    else:
+        adopted = runtime.new_id() if runtime is not None else _mint()
+        parent = _parent(outer, incoming_qid)
+    fields = {
+        "question": question,
+        "user": user,
+        "session": session,
+        "tenant": tenant,
+        "conversation_id": conversation_id,
+        "parent": parent,
+    }
+    opening = {name: value for name, value in fields.items() if value is not None}
+    return Query(adopted, runtime, {"origin": origin, **opening}, policy, joined=joined)
+
+
+class Query:
+    """An open query. Every method may be called from any thread, and none of them raises or blocks."""
+
+    def __init__(self, qid: str, runtime: Runtime | None, opening: Event, policy: str | None, *, joined: bool) -> None:
+        self.qid = qid
+        self._runtime = runtime
+        self.policy = policy or (runtime.settings.policy if runtime is not None else "store")
+        self._joined = {"joined": True} if joined else {}
+        self._waiting: deque[Event] = deque()
+        self._tickets: list[Ticket] = []
+        self._ms: dict[str, int] = {}
+        self.offers = Offers()
+        self._span: trace.Span = trace.INVALID_SPAN
+        self._token: Any = None
+        self._began = 0
+        self._over = False
+        self._opening = {"kind": "query", "policy": self.policy, **opening, **self._joined}
+
+    @property
+    def receipt(self) -> Receipt:
+        """What became of this query's events so far: stored, spooled or lost (``off`` where nothing records)."""
+        return receipt(self.qid, self._tickets)
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """The runtime that records; None where nothing does."""
+        return self._runtime
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._exit(error)
+
+    def stage(self, name: str) -> Stage:
+        """A step of the query, for use in a ``with`` statement: a span, and its milliseconds in the record."""
+        return Stage(self, name)
+
+    def call(
+        self,
+        *,
+        prompt: Any,
+        model: str | None = None,
+        temperature: float | None = None,
+        tools: Any = None,
+        response_format: Any = None,
+        prompt_tokens: int | None = None,
+        encoding: str | None = None,
+        **parameters: Any,
+    ) -> Call:
+        """One model request, for use in a ``with`` statement; what is recorded goes to the spool on entering.
+
+        Args:
+            prompt: a :class:`Prompt`, a str, or a list of messages: exactly what is sent.
+            model, temperature, parameters: as sent.
+            tools, response_format: JSON values the model may see beside the prompt.
+            prompt_tokens: your own count; by default it is counted when the record is read.
+            encoding: the tokenizer to count with, for a model that no public table knows.
+        """
+        named = {
+            "model": model,
+            "temperature": temperature,
+            "tools": tools,
+            "response_format": response_format,
+            "prompt_tokens": prompt_tokens,
+            "encoding": encoding,
+            "parameters": parameters or None,
+        }
+        return Call(self, prompt, {name: value for name, value in named.items() if value is not None})
+
+    @never_raises
+    def retrieved(
+        self,
+        hits: Iterable[Any],
+        *,
+        top_k: int | None = None,
+        index_version: str | None = None,
+        embed_model: str | None = None,
+        dropped: Iterable[str] | None = None,
+        rule: str | None = None,
+    ) -> None:
+        """Record what a retriever returned.
+
+        Args:
+            hits: in the order of their rank: mappings or objects with ``chunk_id`` (or ``id``) and ``score``, or
+                (chunk_id, score) pairs, or plain ids.
+            top_k, index_version, embed_model: of the retrieval.
+            dropped, rule: as :meth:`dropped` takes them, where they are known already.
+        """
+        named = {"top_k": top_k, "index_version": index_version, "embed_model": embed_model, "rule": rule}
+        event: Event = {"kind": "retrieval", "hits": as_hits(hits)}
+        if dropped is not None:
+            event["dropped"] = [str(chunk) for chunk in dropped]
+        self.note(event | {name: value for name, value in named.items() if value is not None})
+
+    @never_raises
+    def dropped(self, chunk_ids: Iterable[str], *, rule: str | None = None) -> None:
+        """Record which retrieved chunks were left out of the prompt, and by which rule (``continue``, ``break``)."""
+        event: Event = {"kind": "retrieval", "dropped": [str(chunk) for chunk in chunk_ids]}
+        self.note(event if rule is None else {**event, "rule": rule})
+
+    @never_raises
+    def tool_call(
+        self,
+        name: str,
+        *,
+        arguments: Any = None,
+        result: str | None = None,
+        world: str | None = None,
+        keep_arguments: bool = False,
+    ) -> None:
+        """Record a tool's run; by default its arguments are kept as a keyed digest, not as they are.
+
+        Args:
+            name: of the tool.
+            arguments: what it ran with.
+            result: the text it gave back; offered to later calls of the query as an inferred piece.
+            world: what it ran against (``production``, ``sandbox``, a snapshot's name).
+            keep_arguments: keep the arguments themselves.
+        """
+        if self._runtime is None:
+            return
+        event: Event = {"kind": "tool_call", "name": name}
+        if arguments is not None and keep_arguments:
+            event["arguments"] = arguments
+        elif arguments is not None:
+            event["arguments_hmac_sha256"] = self._runtime.digest()(repr(arguments))
+        for key, value in (("result", result), ("world", world)):
+            if value is not None:
+                event[key] = value
+        self.note(event)
+        self.append([])
+
+    def note(self, event: Event) -> None:
+        """Keep an event until the next append of this query."""
+        if self._runtime is None:
+            return
+        event["ts"] = self._runtime.sources.now_ns()
+        self._waiting.append(event)
+        if self._over:
+            self.append([])
+
+    def append(
+        self, events: list[Event], flags: int = 0, span: trace.Span | None = None, watcher: Watcher | None = None
+    ) -> Ticket | None:
+        """Append what was kept, and ``events`` after it, in one go."""
+        if self._runtime is None:
+            return None
+        batch: list[Event] = []
+        while self._waiting:
+            batch.append(self._waiting.popleft())
+        batch += events
+        if not batch:
+            return None
+        context_ = (span or self._span).get_span_context()
+        where = (
+            {"trace_id": f"{context_.trace_id:032x}", "span_id": f"{context_.span_id:016x}"}
+            if context_.is_valid
+            else {}
+        )
+        ticket = self._runtime.append(self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **where)
+        self._tickets.append(ticket)
+        return ticket
+
+    def add_ms(self, stage: str, milliseconds: int) -> None:
+        """Add a measured stage; of several of one name the sum is kept."""
+        self._ms[stage] = self._ms.get(stage, 0) + milliseconds
+
+    @never_raises
+    def _enter(self) -> None:
+        if self._runtime is None:
+            return
+        slot = current_slot()
+        if slot is not None and slot.qid is None:
+            slot.qid = self.qid
+        tracer = trace.get_tracer(attributes.TRACER, __version__)
+        self._span = tracer.start_span("query", attributes={attributes.QID: self.qid})
+        scope = with_query(self, trace.set_span_in_context(self._span))
+        if self._runtime.settings.propagate:
+            scope = baggage.set_baggage(attributes.QID, self.qid, scope)
+        self._token = context.attach(scope)
+        self._began = self._runtime.sources.perf_ns()
+        self.note(self._opening)
+
+    @never_raises
+    def _exit(self, error: BaseException | None) -> None:
+        if self._runtime is None or self._over:
+            return
+        elapsed = self._runtime.sources.perf_ns() - self._began
+        end: Event = {"kind": "end", "ms": self._ms, "total_ms": round(elapsed / 1e6), **self._joined}
+        if error is not None:
+            end["error"] = type(error).__name__
+            self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
+        self.note(end)
+        self._over = True
+        self.append([], flags=END)
+        self._span.end()
+        if self._token is not None:
+            context.detach(self._token)
+
+
+def _parent(outer: Query | None, incoming: str | None) -> dict[str, str] | None:
+    """Lineage: the query and the call within which this one begins, here or in the service that called us."""
+    if outer is not None:
+        call = current_call()
+        return {"qid": outer.qid} if call is None else {"qid": outer.qid, "call": call.id}
+    return None if incoming is None else {"qid": incoming}
+
+
+def feedback(
+    qid: str, *, score: float | None = None, comment: str | None = None, fields: Mapping[str, Any] | None = None
+) -> None:
+    """Record what somebody thought of the answer to a query, now or days later.
+
+    Raises:
+        InvalidQid: ``qid`` is outside the grammar.
+    """
+    check_qid(qid)
+    runtime = current()
+    if runtime is None:
+        return
+    event: Event = {"kind": "feedback"}
+    for name, value in (("score", score), ("comment", comment), ("fields", fields)):
+        if value is not None:
+            event[name] = value
+    runtime.append(qid, [event], flags=END, policy=runtime.settings.policy)

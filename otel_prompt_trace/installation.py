@@ -1,0 +1,129 @@
+"""``install()`` and ``uninstall()``: nothing is recorded until asked, and everything is undone again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from opentelemetry import trace
+
+from otel_prompt_trace.pipeline.accounting import FlushResult
+from otel_prompt_trace.pipeline.shipping import Payloads
+from otel_prompt_trace.runtime import Runtime, current, set_current
+from otel_prompt_trace.settings import Settings, load
+from otel_prompt_trace.sources import Sources
+
+_log = logging.getLogger("otel_prompt_trace")
+_lock = threading.Lock()
+_processors: list[Any] = []
+
+
+def install(
+    *,
+    store: str | None = None,
+    spool: str | None = None,
+    durability: str | None = None,
+    policy: str | None = None,
+    tracer_provider: Any = None,
+    sources: Sources | None = None,
+    **settings: Any,
+) -> bool:
+    """Begin to record. Calling it again with other settings replaces them; with the same it does nothing.
+
+    Args:
+        store, spool, durability, policy, settings: as the variables of :mod:`otel_prompt_trace.settings`.
+        tracer_provider: whose flush and shutdown shall reach us; by default the global one.
+        sources: clock, ids and jitter, for tests.
+
+    Returns:
+        Whether anything is recorded: False where ``PROMPT_TRACE_ENABLED=false`` or ``OTEL_SDK_DISABLED=true``.
+
+    Raises:
+        ConfigurationError: a setting that can't be used; nothing was installed.
+    """
+    from otel_prompt_trace.store.opening import check_url
+
+    loaded = load(store=store, spool=spool, durability=durability, policy=policy, **settings)
+    check_url(loaded.store)
+    with _lock:
+        running = current()
+        if not loaded.enabled:
+            return False
+        if running is None or running.settings != loaded:
+            provider = tracer_provider or trace.get_tracer_provider()
+            runtime = Runtime(loaded, _open_payloads, sources=sources, resource=_resource(provider))
+            before = set_current(runtime)
+            if before is not None:
+                before.close()
+            _log.info(
+                "prompt-trace records: store=%s spool=%s durability=%s wire=off policy=%s",
+                shown(loaded),
+                loaded.spool,
+                runtime.durability,
+                loaded.policy,
+            )
+        attach(tracer_provider)
+    return True
+
+
+def uninstall() -> None:
+    """Stop recording, deliver once what waits, and let go of the tracer provider."""
+    with _lock:
+        for processor in _processors:
+            processor.active = False  # the SDK has no way to take a processor out again
+        _processors.clear()
+        runtime = set_current(None)
+    if runtime is not None:
+        runtime.close()
+
+
+def flush(timeout: float = 30.0) -> FlushResult:
+    """Deliver everything recorded so far, waiting up to ``timeout`` seconds; off the event loop in async code."""
+    runtime = current()
+    return FlushResult(0, 0, 0) if runtime is None else runtime.flush(timeout)
+
+
+def attach(tracer_provider: Any = None) -> bool:
+    """Let a provider's ``force_flush`` and ``shutdown`` reach us; False where it takes no span processors."""
+    runtime = current()
+    provider = tracer_provider or trace.get_tracer_provider()
+    add = getattr(provider, "add_span_processor", None)
+    if runtime is None or add is None:
+        return False
+    from otel_prompt_trace.capture.processor import PromptTraceProcessor
+
+    if not any(p.active and p.provider is provider and p.runtime is runtime for p in _processors):
+        processor = PromptTraceProcessor(runtime, provider)
+        add(processor)
+        _processors.append(processor)
+    return True
+
+
+def shown(settings: Settings) -> str:
+    """The store's address without its query, where nothing secret belongs but something might stand."""
+    return settings.store.partition("?")[0]
+
+
+def _open_payloads(url: str) -> Payloads:
+    from otel_prompt_trace.store import open_store
+
+    return open_store(url)
+
+
+def _resource(provider: Any) -> dict[str, str]:
+    """Service, version and environment, from the provider's resource or else the environment."""
+    found: Mapping[str, Any] = getattr(getattr(provider, "resource", None), "attributes", None) or {}
+    declared = dict(
+        pair.split("=", 1) for pair in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",") if "=" in pair
+    )
+    names = {
+        "service": found.get("service.name") or os.environ.get("OTEL_SERVICE_NAME") or declared.get("service.name"),
+        "service_version": found.get("service.version") or declared.get("service.version"),
+        "environment": found.get("deployment.environment.name")
+        or found.get("deployment.environment")
+        or declared.get("deployment.environment.name"),
+    }
+    return {name: str(value) for name, value in names.items() if value}

@@ -1,0 +1,115 @@
+"""The books: every event is stored, spooled or lost, and each loss has a reason.
+
+``stored + spooled + lost`` is what was recorded, at any moment and at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Watcher = Callable[[Any, str], None]  # called by the shipper with the frame and its writer, once
+State = Literal["spooled", "stored", "lost", "off"]
+
+_log = logging.getLogger("otel_prompt_trace")
+_WARN_EVERY_NS = 60_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What became of the events of this process, counted since it began (``spooled``: still waiting now)."""
+
+    stored: int
+    spooled: int
+    lost: int
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is stored: nothing waits and nothing was lost."""
+        return self.spooled == 0 and self.lost == 0
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of one query's events so far. ``state`` is the worst: lost, then spooled, then stored."""
+
+    qid: str
+    state: State
+    stored: int
+    spooled: int
+    lost: int
+
+
+class Ticket:
+    """One append's fate. Written by the recorder and the shipper, read by whoever holds the query."""
+
+    __slots__ = ("events", "state", "watcher")
+
+    def __init__(self, state: State, events: int, watcher: Watcher | None = None) -> None:
+        self.state = state
+        self.events = events
+        self.watcher = watcher
+
+
+def receipt(qid: str, tickets: list[Ticket]) -> Receipt:
+    """The receipt of a query from the tickets of its appends."""
+    counts = Counter[str]()
+    for ticket in tickets:
+        counts[ticket.state] += ticket.events
+    order: tuple[State, ...] = ("lost", "spooled", "stored", "off")
+    state: State = next((name for name in order if counts[name]), "off")
+    return Receipt(qid, state, counts["stored"], counts["spooled"], counts["lost"])
+
+
+class Accounts:
+    """Counters of one process, safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recorded = 0
+        self._stored = 0
+        self._reasons: Counter[str] = Counter()
+        self._warned: dict[str, int] = {}
+
+    def record(self, events: int) -> None:
+        """Events were handed to the pipeline."""
+        with self._lock:
+            self._recorded += events
+
+    def store(self, events: int) -> None:
+        """The store acknowledged events."""
+        with self._lock:
+            self._stored += events
+
+    def lose(self, events: int, reason: str, hint: str = "") -> None:
+        """Events were lost: counted, and said at most once a minute for each reason."""
+        with self._lock:
+            self._reasons[reason] += events
+            total = self._reasons[reason]
+        self.warn(f"lost:{reason}", "%d event(s) lost so far: %s. %s", total, reason, hint)
+
+    def warn(self, key: str, message: str, *arguments: object) -> None:
+        """Log a warning at most once a minute for each key; never any payload text."""
+        now = time.monotonic_ns()
+        with self._lock:
+            last = self._warned.get(key)
+            if last is not None and now - last < _WARN_EVERY_NS:
+                return
+            self._warned[key] = now
+        _log.warning(message, *arguments)
+
+    def result(self) -> FlushResult:
+        """The counts as they stand."""
+        with self._lock:
+            lost = sum(self._reasons.values())
+            waiting = self._recorded - self._stored - lost
+            return FlushResult(self._stored, waiting, lost, dict(self._reasons))

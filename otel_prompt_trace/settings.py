@@ -1,0 +1,137 @@
+"""Settings: the environment first, the same names as arguments of :func:`install`.
+
+=================================  ==========================================================================
+``PROMPT_TRACE_STORE``             where payloads go: a folder, or ``s3://bucket/prefix?endpoint_url=…``
+``PROMPT_TRACE_SPOOL``             the local folder that holds what the store has not acknowledged yet
+``PROMPT_TRACE_DURABILITY``        ``memory``, ``written`` (default, survives SIGKILL) or ``fsync`` (power loss)
+``PROMPT_TRACE_POLICY``            policy for text: ``store`` (default) or ``hash`` (keyed digests and lengths)
+``PROMPT_TRACE_HASH_KEY``          the key of those digests; by default one is made and kept beside the spool
+``PROMPT_TRACE_ENABLED``           ``false`` switches everything off, as ``OTEL_SDK_DISABLED=true`` does
+``PROMPT_TRACE_PROPAGATE``         ``true`` sends the qid on in baggage (it reaches model hosts too; default off)
+``PROMPT_TRACE_ACCEPT_QID``        ``trusted`` lets ``query(join=True)`` continue a qid that arrived in baggage
+``PROMPT_TRACE_SPOOL_FILE_BYTES``  size of one spool file (default 16 MiB)
+``PROMPT_TRACE_SPOOL_MAX_BYTES``   size of the whole spool; beyond it new events are lost and counted (default 1 GiB)
+``PROMPT_TRACE_MEMORY_MAX_BYTES``  the same in ``memory`` mode (default 64 MiB)
+=================================  ==========================================================================
+
+Defaults lie under ``$XDG_STATE_HOME/prompt-trace`` (``~/.local/state/prompt-trace``), never in the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from otel_prompt_trace.exceptions import ConfigurationError
+
+_CHOICES = {
+    "durability": ("memory", "written", "fsync"),
+    "policy": ("store", "hash"),
+    "accept_qid": ("never", "trusted"),
+}
+_SMALLEST_FILE = 64 * 1024
+_MIB = 1024 * 1024
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What :func:`load` read. Paths are absolute; ``hash_key`` is never shown."""
+
+    store: str
+    spool: Path
+    durability: str
+    policy: str
+    enabled: bool
+    propagate: bool
+    accept_qid: str
+    spool_file_bytes: int
+    spool_max_bytes: int
+    memory_max_bytes: int
+    hash_key: str | None = field(default=None, repr=False)
+
+
+def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
+    """Settings from the environment, each overridden by the argument of its name where that is not None.
+
+    Raises:
+        ConfigurationError: a value that its setting does not take; the message names the variable.
+    """
+    env = os.environ if environ is None else environ
+    given = {name: value for name, value in arguments.items() if value is not None}
+    state = state_folder(env)
+
+    def text(name: str, default: str) -> str:
+        return str(given.get(name, env.get(_variable(name)) or default))
+
+    def choice(name: str, default: str) -> str:
+        return _choice(name, text(name, default))
+
+    def size(name: str, default: int) -> int:
+        return _size(name, given.get(name, env.get(_variable(name)) or default))
+
+    return Settings(
+        store=text("store", str(state / "store")),
+        spool=Path(text("spool", str(state / "spool"))).expanduser().absolute(),
+        enabled=_enabled(env, given),
+        propagate=_flag("propagate", given.get("propagate", env.get(_variable("propagate")) or "false")),
+        hash_key=given.get("hash_key") or env.get(_variable("hash_key")) or None,
+        durability=choice("durability", "written"),
+        policy=choice("policy", _default_policy(env)),
+        accept_qid=choice("accept_qid", "never"),
+        spool_file_bytes=size("spool_file_bytes", 16 * _MIB),
+        spool_max_bytes=size("spool_max_bytes", 1024 * _MIB),
+        memory_max_bytes=size("memory_max_bytes", 64 * _MIB),
+    )
+
+
+def state_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """``$XDG_STATE_HOME/prompt-trace``, where store and spool are by default."""
+    env = os.environ if environ is None else environ
+    base = env.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "prompt-trace"
+
+
+def _default_policy(env: Mapping[str, str]) -> str:
+    """``hash`` where somebody has said, in the instrumentations' own words, that no text is to be kept anywhere."""
+    capture = env.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().lower()
+    return "hash" if capture in {"false", "no_content", "none"} else "store"
+
+
+def _enabled(env: Mapping[str, str], given: Mapping[str, Any]) -> bool:
+    if _flag("OTEL_SDK_DISABLED", env.get("OTEL_SDK_DISABLED") or "false"):
+        return False
+    return _flag("enabled", given.get("enabled", env.get(_variable("enabled")) or "true"))
+
+
+def _variable(name: str) -> str:
+    return name if name.isupper() else f"PROMPT_TRACE_{name.upper()}"
+
+
+def _choice(name: str, value: str) -> str:
+    if value not in _CHOICES[name]:
+        raise ConfigurationError(f"{_variable(name)}={value!r}: it takes {', '.join(_CHOICES[name])}")
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    lowered = str(value).strip().lower()
+    if lowered not in _TRUE | _FALSE:
+        raise ConfigurationError(f"{_variable(name)}={value!r}: it takes true or false")
+    return lowered in _TRUE
+
+
+def _size(name: str, value: object) -> int:
+    try:
+        size = int(str(value))
+    except ValueError:
+        raise ConfigurationError(f"{_variable(name)}={value!r}: it takes a number of bytes") from None
+    if size < _SMALLEST_FILE:
+        raise ConfigurationError(f"{_variable(name)}={size}: it takes {_SMALLEST_FILE} bytes or more")
+    return size
