@@ -35,7 +35,7 @@ def install(
 
     Args:
         store, spool, durability, policy, settings: as the variables of :mod:`otel_prompt_trace.settings`.
-        tracer_provider: whose flush and shutdown shall reach us; by default the global one.
+        tracer_provider: makes our spans, and its flush and shutdown reach us; by default the global one.
         sources: clock, ids and jitter, for tests.
 
     Returns:
@@ -54,7 +54,9 @@ def install(
             return False
         if running is None or running.settings != loaded:
             provider = tracer_provider or trace.get_tracer_provider()
-            runtime = Runtime(loaded, _open_payloads, sources=sources, resource=_resource(provider))
+            runtime = Runtime(
+                loaded, _open_payloads, sources=sources, resource=_resource(provider), tracer_provider=tracer_provider
+            )
             before = set_current(runtime)
             if before is not None:
                 before.close()

@@ -16,8 +16,12 @@ from multiprocessing import util as multiprocessing_util
 from pathlib import Path
 from typing import Any
 
+from opentelemetry import trace
+
+from otel_prompt_trace._version import __version__
+from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.seal import Digest, keyed_digest
+from otel_prompt_trace.core.seal import keyed_digest
 from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult, Ticket
@@ -31,6 +35,7 @@ from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources
 
 EXIT_SECONDS = 5.0
+TRACER = "otel_prompt_trace"
 
 _log = logging.getLogger("otel_prompt_trace")
 
@@ -45,10 +50,12 @@ class Runtime:
         *,
         sources: Sources | None = None,
         resource: Mapping[str, str] | None = None,
+        tracer_provider: trace.TracerProvider | None = None,
     ) -> None:
         self.settings = settings
         self.sources = sources or Sources()
         self.new_id = self.sources.new_id
+        self.tracer = trace.get_tracer(TRACER, __version__, tracer_provider)
         self.accounts = Accounts()
         self._open_payloads = open_payloads
         self._resource = dict(resource or {})

@@ -9,5 +9,3 @@ CHARS = "prompt_trace.chars"
 PIECES = "prompt_trace.pieces"
 UNACCOUNTED = "prompt_trace.unaccounted"
 VERDICT = "prompt_trace.verdict"
-
-TRACER = "otel_prompt_trace"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
 
-from otel_prompt_trace._version import __version__
 from otel_prompt_trace.capture import attributes
 from otel_prompt_trace.capture.context import with_call
 from otel_prompt_trace.capture.guard import never_raises
@@ -91,8 +90,7 @@ class Call:
         if runtime is None:
             return
         self.id = runtime.new_id()
-        tracer = trace.get_tracer(attributes.TRACER, __version__)
-        self._span = tracer.start_span("call", attributes={attributes.QID: self._query.qid})
+        self._span = runtime.tracer.start_span("call", attributes={attributes.QID: self._query.qid})
         self._token = context.attach(with_call(self, trace.set_span_in_context(self._span)))
         self._began = runtime.sources.perf_ns()
         watcher = self._take_stock if self._span.is_recording() else None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage, context, trace
 
-from otel_prompt_trace._version import __version__
 from otel_prompt_trace.capture import attributes
 from otel_prompt_trace.capture.call import Call
 from otel_prompt_trace.capture.context import current_call, current_query, current_slot, with_query
@@ -266,8 +265,7 @@ class Query:
         slot = current_slot()
         if slot is not None and slot.qid is None:
             slot.qid = self.qid
-        tracer = trace.get_tracer(attributes.TRACER, __version__)
-        self._span = tracer.start_span("query", attributes={attributes.QID: self.qid})
+        self._span = self._runtime.tracer.start_span("query", attributes={attributes.QID: self.qid})
         scope = with_query(self, trace.set_span_in_context(self._span))
         if self._runtime.settings.propagate:
             scope = baggage.set_baggage(attributes.QID, self.qid, scope)

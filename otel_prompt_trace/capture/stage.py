@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
 
-from otel_prompt_trace._version import __version__
 from otel_prompt_trace.capture import attributes
 from otel_prompt_trace.capture.guard import never_raises
 
@@ -41,8 +40,7 @@ class Stage:
         runtime = self._query.runtime
         if runtime is None:
             return
-        tracer = trace.get_tracer(attributes.TRACER, __version__)
-        self._span = tracer.start_span(self.name, attributes={attributes.QID: self._query.qid})
+        self._span = runtime.tracer.start_span(self.name, attributes={attributes.QID: self._query.qid})
         self._token = context.attach(trace.set_span_in_context(self._span))
         self._began = runtime.sources.perf_ns()
 

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import VERSION, Event, encode, rfc3339
-from otel_prompt_trace.core.seal import Digest, needs_policy, seal
+from otel_prompt_trace.core.seal import needs_policy, seal
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, Ticket, Watcher
 from otel_prompt_trace.pipeline.spool import SpoolFull

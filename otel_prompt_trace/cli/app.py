@@ -1,0 +1,98 @@
+"""The command group: options that every command takes, and how errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import click
+
+from otel_prompt_trace import tokens
+from otel_prompt_trace._version import __version__
+from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError
+from otel_prompt_trace.records import Records
+from otel_prompt_trace.settings import Settings, load
+from otel_prompt_trace.store import open_store
+
+NOT_FOUND, USAGE = 1, 2
+
+
+class Day(click.ParamType[date]):
+    """A UTC day as YYYY-MM-DD."""
+
+    name = "YYYY-MM-DD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Parse, or say what was expected."""
+        if isinstance(value, date):
+            return value
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no day; write it as 2026-11-30", param, ctx)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="prompt-trace")
+def group() -> None:
+    """Proof of what a language model was told.
+
+    QID may be a whole qid, its unique beginning, a trace id, a traceparent, or a Jaeger or viewer URL.
+    """
+
+
+def places(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--store`` and ``--spool``, and hand the settings to the command as its first argument."""
+
+    @click.option("--store", metavar="URL", help="Folder or s3://bucket/prefix. Default: PROMPT_TRACE_STORE.")
+    @click.option("--spool", metavar="DIR", help="The local spool. Default: PROMPT_TRACE_SPOOL.")
+    @functools.wraps(command)
+    def with_settings(*args: Any, store: str | None, spool: str | None, **kwargs: Any) -> Any:
+        return command(load(store=store, spool=spool), *args, **kwargs)
+
+    return with_settings
+
+
+def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--json``."""
+    return click.option("--json", "json_", is_flag=True, help="Print JSON, for a pipe.")(command)
+
+
+def records(settings: Settings) -> Records:
+    """What can be read with these settings."""
+    return Records(open_store(settings.store), settings.spool)
+
+
+def count_tokens(text: str, model: str) -> int | None:
+    """The local token count that grades use."""
+    return tokens.count(text, model)
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the group and leave the process with its exit code."""
+    from otel_prompt_trace.cli import batch, delivery, demo, doctor, grading, reading
+
+    for module in (demo, reading, grading, batch, delivery, doctor):
+        for command in module.COMMANDS:
+            group.add_command(command)
+    try:
+        code = group.main(arguments, prog_name="prompt-trace", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(USAGE)
+    except BrokenPipeError:  # the reader of our pipe has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (NotFound, Erased) as error:
+        click.echo(f"prompt-trace: {error}", err=True)
+        sys.exit(NOT_FOUND)
+    except PromptTraceError as error:
+        click.echo(f"prompt-trace: {error}", err=True)
+        sys.exit(USAGE)
+    sys.exit(code if isinstance(code, int) else 0)

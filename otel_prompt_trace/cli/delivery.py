@@ -1,0 +1,89 @@
+"""``ship`` and ``erase``: what enters the store from here, and what leaves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from otel_prompt_trace.cli.app import as_json, places, records
+from otel_prompt_trace.cli.output import print_json, progress
+from otel_prompt_trace.core.qid import is_qid
+from otel_prompt_trace.exceptions import NotFound
+from otel_prompt_trace.pipeline.drain import drain
+from otel_prompt_trace.pipeline.reading import survey
+from otel_prompt_trace.settings import Settings
+from otel_prompt_trace.store import open_store
+
+
+@click.command()
+@places
+@as_json
+def ship(settings: Settings, json_: bool) -> int:
+    """Deliver what processes that are gone have left in the spool, once; files of running ones are left to them."""
+    store = open_store(settings.store)
+    with progress("shipping") as step:
+        report = drain(settings.spool, store, progress=step)
+    swept = [receipt for receipt in store.sweep() if receipt.deleted or receipt.remaining]
+    result = {
+        "events": report.events,
+        "queries": report.queries,
+        "files": report.files,
+        "left_to_running_processes": report.alive,
+        "set_aside": report.set_aside,
+        "problems": [str(problem) for problem in report.problems],
+        "swept": [receipt.qid for receipt in swept],
+    }
+    if json_:
+        print_json(result)
+    else:
+        click.echo(
+            f"{report.events} event(s) of {report.queries} query(ies) from {report.files} file(s) are in {store.url}; "
+            f"{report.alive} file(s) belong to running processes."
+        )
+        for line in (*result["problems"], *(f"set aside: {path}" for path in report.set_aside)):  # type: ignore[misc]
+            click.echo(f"prompt-trace: {line}", err=True)
+    return 1 if report.problems else 0
+
+
+@click.command()
+@click.argument("qid")
+@click.option("--reason", help="Why, for the tombstone. Not a place for content.")
+@click.option("--by", help="Who, for the tombstone.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@places
+@as_json
+def erase(settings: Settings, qid: str, reason: str | None, by: str | None, yes: bool, json_: bool) -> int:
+    """Erase everything stored under a qid, in every version, and verify that it is gone."""
+    source = records(settings)
+    whole = _whole(source, qid)
+    if not yes:
+        click.confirm(f"Erase {whole} from {source.store.url}? This can't be undone.", abort=True, err=True)
+    drain(settings.spool, source.store)  # what dead processes left would otherwise arrive after the erasure
+    receipt = source.store.erase(whole, reason=reason, by=by)
+    waiting = [file.path.name for file in survey(settings.spool) if whole in file.qids]
+    result: dict[str, Any] = {**receipt.to_dict(), "waiting_in_spool": waiting}
+    done = receipt.verified and not waiting
+    if json_:
+        print_json(result)
+    else:
+        state = "erased and verified" if done else "NOT WHOLLY ERASED"
+        click.echo(f"{whole}: {state}; {len(receipt.deleted)} object(s) deleted, tombstone {receipt.tombstone}")
+        for item in receipt.remaining:
+            click.echo(f"  remains: {item.key}: {item.reason}")
+        for name in waiting:
+            click.echo(f"  waits in the spool of a running process ({name}); 'prompt-trace ship' sweeps it once stored")
+    return 0 if done else 1
+
+
+def _whole(source: Any, qid: str) -> str:
+    """A qid that nothing is stored under can be erased as well: whatever arrives later is swept."""
+    try:
+        return str(source.resolve(qid))
+    except NotFound:
+        if is_qid(qid) and source.store.erased_at(qid) is not None:
+            return qid
+        raise
+
+
+COMMANDS = (ship, erase)

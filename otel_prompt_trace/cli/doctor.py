@@ -1,0 +1,38 @@
+"""``doctor``: what works from here, and what to do about what does not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from otel_prompt_trace.cli.app import as_json, places
+from otel_prompt_trace.cli.output import print_json, table
+from otel_prompt_trace.doctor import examine
+from otel_prompt_trace.settings import Settings
+
+
+@click.command()
+@click.option("--app", metavar="MODULE", help="Import this module first, so that its tracer provider can be seen.")
+@places
+@as_json
+def doctor(settings: Settings, app: str | None, json_: bool) -> int:
+    """Try the store, look into the spool, look at the tracer provider. Exits with 1 if something fails."""
+    if app is not None:
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            import_module(app)
+        except Exception as error:  # noqa: BLE001 - somebody else's module may raise anything
+            raise click.BadParameter(f"{app} can't be imported: {error}", param_hint="--app") from error
+    findings = list(examine(settings))
+    if json_:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        table(("", "what", "seen", "do"), [(f.status, f.name, f.detail, f.advice) for f in findings])
+    return 1 if any(finding.status == "fail" for finding in findings) else 0
+
+
+COMMANDS = (doctor,)

@@ -1,0 +1,87 @@
+"""How things look on a terminal: tables, JSON, a progress bar. Texts are cut here for the eye, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from otel_prompt_trace.core.text import wrap
+
+_COLORS = {"exact": "green", "pass": "green", "ok": "green", "stored": "green"}
+_COLORS |= {"mismatch": "red", "fail": "red", "lost": "red"}
+_COLORS |= {"unknown": "yellow", "warn": "yellow", "spooled": "yellow"}
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON on standard output; what JSON can't carry is wrapped as in the store."""
+    sys.stdout.buffer.write(orjson.dumps(wrap(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+def console() -> Console:
+    """The console for standard output; wide enough for ids where it is no terminal."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=160, no_color=True)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> None:
+    """Print a table; numbers to the right."""
+    grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        right = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
+        grid.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell(value) for value in row))
+    console().print(grid)
+
+
+def cell(value: Any) -> str:
+    """A value as table text, verdicts and states in their colours."""
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = printable(str(value))
+    color = _COLORS.get(text)
+    return f"[{color}]{text}[/]" if color else escape(text)
+
+
+def mark(status: str) -> str:
+    """A check's status in one sign: unknown is ``?``, never ok."""
+    return {"pass": "pass", "fail": "FAIL"}.get(status, "?")
+
+
+def shorten(text: str, width: int = 70) -> str:
+    """A text in one line of at most ``width`` characters, with its end marked as cut."""
+    line = printable(" ".join(text[: width * 2].split()))
+    return line if len(line) <= width and len(text) <= width * 2 else line[: width - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text that a terminal shows and does not obey: control and bidirectional characters are spelled out."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on standard error while it is a terminal; the function given takes done and total."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,116 @@
+"""The two stories of the demo, told from the store: every number is read back from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from otel_prompt_trace.core.grade import CallGrade, Grade, grade
+from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.demo.assistant import Conversation, Host, ask
+from otel_prompt_trace.demo.conversation import TURNS, indexed, preamble
+
+QUESTION = TURNS[0]
+TOP_K = 5
+POLICY = "retention-"
+
+STEPS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("house rules and history undeclared", frozenset()),
+    ("history undeclared", frozenset({"house rules"})),
+    ("everything declared", frozenset({"house rules", "history"})),
+)
+
+Read = Callable[[str], Record]
+Count = Callable[[str, str], "int | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """One retrieved chunk, and what became of it."""
+
+    rank: int
+    chunk_id: str
+    score: float
+    tokens: int | None
+    fate: str
+    policy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStory:
+    """One query whose clamp dropped a chunk."""
+
+    record: Record
+    grade: Grade
+    answer: str
+    chunks: tuple[Retrieval, ...]
+
+    @property
+    def call(self) -> CallGrade:
+        """Its one call."""
+        return self.grade.calls[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of the conversation, as the census sees it."""
+
+    number: int
+    qid: str
+    total: int
+    unaccounted: int
+    cached_tokens: int
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The conversation with certain producers declared."""
+
+    title: str
+    turns: tuple[Turn, ...]
+
+
+def first(host: Host, read: Read, count: Count, *, budget: int) -> FirstStory:
+    """Ask the question and read the record back."""
+    qid, answer = ask(host, QUESTION, top_k=TOP_K, budget=budget)
+    record = read(qid)
+    return FirstStory(record, grade(record, count), answer, tuple(_chunks(record, grade(record, count), host)))
+
+
+def second(host: Host, read: Read, count: Count, step: Callable[[int, int | None], None]) -> Iterator[Step]:
+    """Hold the conversation three times, with more declared each time."""
+    total, done = len(STEPS) * len(TURNS), 0
+    for number, (title, declared) in enumerate(STEPS, 1):
+        talk = Conversation(host, f"demo-{number}", preamble(), indexed(), declare=declared)
+        qids = []
+        for question in TURNS:
+            qids.append(talk.ask(question))
+            done += 1
+            step(done, total)
+        yield Step(title, tuple(_turn(n, read(qid), count) for n, qid in enumerate(qids, 1)))
+
+
+def _chunks(record: Record, graded: Grade, host: Host) -> Iterator[Retrieval]:
+    census = graded.calls[0].census
+    placed = {p.source_id: p for p in census.located} if census else {}
+    for hit in record.retrieved:
+        found = placed.get(hit["chunk_id"])
+        if found is not None:
+            fate = f"in the prompt at [{found.start}:{found.end}]"
+        elif hit["chunk_id"] in record.dropped:
+            fate = "dropped by the clamp"
+        else:
+            fate = "lost"
+        tokens = host.count(found.piece.text) if found is not None and found.piece.text else None
+        policy = str(hit["chunk_id"]).startswith(POLICY)
+        yield Retrieval(hit["rank"], hit["chunk_id"], hit["score"], tokens, fate, policy)
+
+
+def _turn(number: int, record: Record, count: Count) -> Turn:
+    call = grade(record, count).calls[0]
+    census, usage = call.census, (call.call.response or {}).get("usage") or {}
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    return Turn(
+        number, record.qid, census.total if census else 0, census.unaccounted if census else 0, cached, call.verdict
+    )
