@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from otel_prompt_trace.core.qid import ulid_factory
+
+# A generator of our own: an application may seed the shared one, to the same value in every process. Not the system's
+# either: asking the kernel lets go of the GIL, and beside a busy thread that costs more than all the rest of a call.
+# Ids have to be unique, not secret.
+_random = random.Random()  # noqa: S311
+os.register_at_fork(after_in_child=_random.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +24,8 @@ class Sources:
 
     now_ns: Callable[[], int] = time.time_ns
     perf_ns: Callable[[], int] = time.perf_counter_ns
-    random_bits: Callable[[int], int] = secrets.randbits  # not `random`: an application may seed it the same everywhere
-    jitter: Callable[[], float] = random.random
+    random_bits: Callable[[int], int] = _random.getrandbits
+    jitter: Callable[[], float] = _random.random
     pid: Callable[[], int] = os.getpid
 
     @property

@@ -11,6 +11,7 @@ import click
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
 from otel_prompt_trace.cli.output import mark, print_json, progress, table
 from otel_prompt_trace.core.grade import Grade, exit_code, grade
+from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.exceptions import PromptTraceError
 from otel_prompt_trace.settings import Settings
 
@@ -39,7 +40,7 @@ def grade_command(
                 problems.append(f"{qid}: {error}")
             step(number, len(chosen))
     if json_:
-        print_json({"grades": [_as_dict(g) for g in grades], "problems": problems})
+        print_json(wrap({"grades": [_as_dict(g) for g in grades], "problems": problems}))
     elif not grades:
         click.echo(f"Nothing to grade in {source.store.url}.")
     else:

@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from otel_prompt_trace.core.text import wrap
 
 _COLORS = {"exact": "green", "pass": "green", "ok": "green", "stored": "green"}
 _COLORS |= {"mismatch": "red", "fail": "red", "lost": "red"}
@@ -21,8 +20,8 @@ _COLORS |= {"unknown": "yellow", "warn": "yellow", "spooled": "yellow"}
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON on standard output; what JSON can't carry is wrapped as in the store."""
-    sys.stdout.buffer.write(orjson.dumps(wrap(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    """Indented JSON on standard output, of a value that JSON carries (else it goes through ``core.text.wrap`` first)."""
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
 
 

@@ -14,7 +14,7 @@ from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade, grade
 from otel_prompt_trace.core.published import published
 from otel_prompt_trace.core.record import Call, Record
-from otel_prompt_trace.core.text import CutText, utf8
+from otel_prompt_trace.core.text import CutText, utf8, wrap
 from otel_prompt_trace.exceptions import NotFound, PromptTraceError
 from otel_prompt_trace.settings import Settings
 
@@ -33,7 +33,7 @@ def show(settings: Settings, qid: str, day: date | None, json_: bool) -> int:
     record = source.get(source.resolve(qid), day)
     graded = grade(record, count_tokens)
     if json_:
-        print_json({"record": published(record, graded), "events": list(record.events)})
+        print_json({"record": published(record, graded), "events": wrap(list(record.events))})
         return graded.exit_code
     stored = len(record.events) - record.waiting
     out = console()
@@ -69,7 +69,7 @@ def get(settings: Settings, qid: str, day: date | None, body: bool, number: int 
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--since", type=Day(), help="First UTC day.")
 @click.option("--until", type=Day(), help="Last UTC day.")
 @places
@@ -97,7 +97,7 @@ def ls(settings: Settings, limit: int, since: date | None, until: date | None, j
             }
         )
     if json_:
-        print_json(rows)
+        print_json(wrap(rows))
     elif not rows:
         click.echo(f"Nothing in {source.store.url}, and nothing waits in {source.spool}.")
     else:

@@ -1,0 +1,75 @@
+"""The demo as a whole: the real command in a process of its own, its numbers measured, its claims true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from otel_prompt_trace.core.grade import grade
+from otel_prompt_trace.demo.stage import stage
+from otel_prompt_trace.demo.stories import STEPS, first, second
+from otel_prompt_trace.records import Records
+from otel_prompt_trace.store import open_store
+from otel_prompt_trace.tokens import count
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_first_story_names_every_chunk(tmp_path: Path) -> None:
+    """Five retrieved = four in the prompt + one dropped, by name; both policies have their rank; counts are two."""
+    with stage(tmp_path) as here:
+        story = first(here.host, Records(open_store(here.store), here.spool).get, count, budget=720)
+        kept = [chunk for chunk in story.chunks if chunk.fate.startswith("in the prompt")]
+        dropped = [chunk for chunk in story.chunks if chunk.fate == "dropped by the clamp"]
+        assert (len(kept), len(dropped), len(story.chunks)) == (4, 1, 5)
+        assert [chunk.rank for chunk in story.chunks if chunk.policy] == [1, 2]
+        checks = {check.name: check for check in story.call.checks}
+        assert checks["chunk_identity"].status == "pass"
+        assert dropped[0].chunk_id in checks["chunk_identity"].detail
+        assert checks["token_identity"].status == "pass"
+        assert "seven years" in story.answer
+        assert story.call.verdict == "exact"
+        sent = here.server.requests[0].decode()
+        assert all(chunk.chunk_id in sent for chunk in kept)
+        assert dropped[0].chunk_id not in sent
+
+
+def test_the_second_story_falls_in_three_steps(tmp_path: Path) -> None:
+    """Unaccounted characters: prefix and history, then the history alone, then none; exact only at the end."""
+    with stage(tmp_path) as here:
+        read = Records(open_store(here.store), here.spool).get
+        steps = list(second(here.host, read, count, lambda _done, _total: None))
+        assert len(steps) == len(STEPS) == 3
+        for everything, history, nothing in zip(*(step.turns for step in steps), strict=True):
+            assert everything.unaccounted > history.unaccounted >= nothing.unaccounted == 0
+            assert everything.total == history.total == nothing.total
+            assert nothing.verdict == "exact"
+            assert everything.verdict == "mismatch"
+        assert steps[0].turns[-1].unaccounted > 10_000
+        growing = [turn.unaccounted for turn in steps[1].turns]
+        assert growing == sorted(growing)
+        assert growing[0] == 0
+        assert steps[0].turns[-1].cached_tokens > 1024
+        last = read(steps[1].turns[-1].qid)
+        census = grade(last).calls[0].census
+        assert census is not None
+        assert {gap.path for gap in census.gaps} == {f"messages[{n}].content" for n in range(1, 23)}
+
+
+def test_the_command_ends_well_and_prints_commands_that_work(tmp_path: Path) -> None:
+    """prompt-trace demo, in a process of its own without proxies or endpoints, and the first command it names."""
+    command = [sys.executable, "-m", "otel_prompt_trace.cli"]
+    done = subprocess.run([*command, "demo", "--out", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4 in prompt + 1 dropped = 5 of 5 retrieved" in done.stdout
+    offered = re.findall(r"^  prompt-trace (.*)$", done.stdout, re.MULTILINE)
+    assert len(offered) == 6
+    for line in offered:
+        further = subprocess.run([*command, *line.split()], capture_output=True, text=True, check=False)
+        assert further.returncode in {0, 1}, further.stderr  # 1: two of the three conversations are mismatches
+        assert further.stdout
+        assert "Traceback" not in further.stderr
