@@ -19,15 +19,22 @@ from otel_prompt_trace.store import open_store
     "spans",
     multiple=True,
     metavar="PATH",
-    help="Archived spans: a file, a folder or a glob of OTLP JSON lines; may be given several times.",
+    help="Archived spans: OTLP JSON lines in a file, a folder or what a glob names; more of them may follow.",
 )
+@click.argument("more", nargs=-1, metavar="[PATH]...")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the Parquet tables here.")
 @click.option("--since", type=Day(), help="First UTC day.")
 @click.option("--until", type=Day(), help="Last UTC day.")
 @places
 @as_json
 def census(
-    settings: Settings, spans: tuple[str, ...], out: Path | None, since: date | None, until: date | None, json_: bool
+    settings: Settings,
+    spans: tuple[str, ...],
+    more: tuple[str, ...],
+    out: Path | None,
+    since: date | None,
+    until: date | None,
+    json_: bool,
 ) -> int:
     """Join archived spans to payloads and take the census of every call.
 
@@ -38,7 +45,9 @@ def census(
 
     store = open_store(settings.store)
     with progress("census") as step:
-        report = run_census(store, list(spans), out, since=since, until=until, count_tokens=count_tokens, progress=step)
+        report = run_census(
+            store, [*spans, *more], out, since=since, until=until, count_tokens=count_tokens, progress=step
+        )
     if json_:
         print_json(report.to_dict())
         return report.exit_code

@@ -21,7 +21,7 @@ from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.store.folder import FolderStore
 from otel_prompt_trace.store.keys import check_key
 from otel_prompt_trace.store.objects import ObjectStore
-from otel_prompt_trace.store.s3 import S3Store
+from otel_prompt_trace.store.s3 import S3Store, check_endpoint
 
 __all__ = ["check_url", "open_objects"]
 
@@ -95,10 +95,12 @@ def _read_s3(parts: SplitResult) -> tuple[tuple[str, str], dict[str, str]]:
     try:
         _ = prefix and check_key(prefix)
     except ValueError:
-        raise ConfigurationError("a store's prefix has segments of A-Z a-z 0-9 = . _ ~ - between its slashes") from None
+        raise ConfigurationError(
+            "a store's prefix has segments of A-Z a-z 0-9 = . _ ~ -, not beginning with = . ~ -"
+        ) from None
     options = _options(parts.query)
     if "endpoint_url" in options:
-        _check_endpoint(options["endpoint_url"])
+        check_endpoint(options["endpoint_url"])
     return (parts.netloc, prefix), options
 
 
@@ -114,13 +116,3 @@ def _options(query: str) -> dict[str, str]:
             raise ConfigurationError(f"the option {name} of the store's URL has no value, or two")
         options[name] = value
     return options
-
-
-def _check_endpoint(endpoint: str) -> None:
-    try:
-        parts = urlsplit(endpoint)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is no number
-        usable = False
-    if not usable or "@" in endpoint or "?" in endpoint or "#" in endpoint:
-        raise ConfigurationError("endpoint_url is http://host:port or https://host:port, without credentials or query")

@@ -1,0 +1,94 @@
+"""Events into payload objects, so that shipping twice loses nothing.
+
+A batch is stored under its first sequence number. If that key is taken (the same events were shipped before a crash,
+perhaps grouped otherwise), what the existing object holds is left out, and the rest goes under its own first number,
+until nothing is left. An object that can't be read whole counts as holding nothing: the batch then goes under the
+next free number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from otel_prompt_trace.core.events import Identity, Problem, decode, identity
+from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreUnreachable
+from otel_prompt_trace.store.frames import pack, unpack
+from otel_prompt_trace.store.keys import PayloadKey
+from otel_prompt_trace.store.objects import ObjectStore
+
+__all__ = ["BATCH_BYTES", "Line", "store_lines"]
+
+Line = tuple[Identity, bytes]
+
+BATCH_BYTES = 64 * 2**20  # uncompressed; a single event may be larger
+_VANISHED = 10
+
+
+def store_lines(
+    objects: ObjectStore, day: date, qid: str, lines: Sequence[Line], *, batch_bytes: int = BATCH_BYTES
+) -> list[str]:
+    """Store encoded events of one qid; the keys of the objects that hold them now, each once.
+
+    Args:
+        objects: where to.
+        day: the day's folder.
+        qid: the events' qid.
+        lines: identity and line (newline included) of each event, in any order; an identity given twice counts once.
+        batch_bytes: how many bytes of lines go into one object at most, unless a single one is larger.
+
+    Raises:
+        InvalidQid, InvalidEvent: a qid, writer or number that no key can carry, or bytes that are not one line.
+        StoreUnreachable, StoreDenied: some events may be stored, others not; doing it all again is harmless.
+    """
+    for event, line in lines:
+        if line.find(b"\n") != len(line) - 1 or not line:
+            raise InvalidEvent(f"event {event[1]} of writer {event[0]} is not one line that ends in a newline")
+    keys: list[str] = []
+    for batch in list(_batches(sorted(dict(lines).items()), batch_bytes)):
+        keys += _store(objects, day, qid, batch)
+    return list(dict.fromkeys(keys))
+
+
+def _batches(lines: Sequence[Line], limit: int) -> Iterator[list[Line]]:
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        if batch and (line[0][0] != batch[0][0][0] or size + len(line[1]) > limit):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line[1])
+    if batch:
+        yield batch
+
+
+def _store(objects: ObjectStore, day: date, qid: str, batch: list[Line]) -> list[str]:
+    writer, number = batch[0][0]
+    keys: list[str] = []
+    vanished = 0
+    while batch:
+        key = PayloadKey(day, qid, writer, number).key
+        if objects.put(key, pack(line for _, line in batch)):
+            return [*keys, key]
+        held = _held(objects, key)
+        if held is None:  # deleted between the two requests: its name is free again
+            vanished += 1
+            if vanished == _VANISHED:
+                raise StoreUnreachable(f"{objects.url}: {key} exists for a put and not for a get. Try again later")
+            continue
+        rest = [line for line in batch if line[0] not in held]
+        if len(rest) < len(batch):
+            keys.append(key)
+        batch = rest
+        number = max(number + 1, batch[0][0][1]) if batch else number
+    return keys
+
+
+def _held(objects: ObjectStore, key: str) -> set[Identity] | None:
+    """The identities in an object; none if it can't be read whole; None if there is no such object."""
+    try:
+        lines, fault = unpack(objects.get(key))
+    except NotFound:
+        return None
+    return set() if fault else {identity(item) for item in decode(lines, key) if not isinstance(item, Problem)}

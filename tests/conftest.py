@@ -1,0 +1,3 @@
+"""Fixtures that more than one folder of tests uses."""
+
+pytest_plugins = ["tests.seaweed"]
