@@ -6,15 +6,17 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
+from otel_prompt_trace.current import current, set_current
 from otel_prompt_trace.pipeline.accounting import FlushResult
-from otel_prompt_trace.pipeline.shipping import Payloads
-from otel_prompt_trace.runtime import Runtime, current, set_current
 from otel_prompt_trace.settings import Settings, load
-from otel_prompt_trace.sources import Sources
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.pipeline.shipping import Payloads
+    from otel_prompt_trace.sources import Sources
 
 _log = logging.getLogger("otel_prompt_trace")
 _lock = threading.Lock()
@@ -42,16 +44,19 @@ def install(
         Whether anything is recorded: False where ``PROMPT_TRACE_ENABLED=false`` or ``OTEL_SDK_DISABLED=true``.
 
     Raises:
-        ConfigurationError: a setting that can't be used; nothing was installed.
+        ConfigurationError: a setting that can't be used; nothing was changed.
+        TypeError: there is no such setting.
     """
+    loaded = load(store=store, spool=spool, durability=durability, policy=policy, **settings)
+    if not loaded.enabled:
+        uninstall()
+        return False
+    from otel_prompt_trace.runtime import Runtime
     from otel_prompt_trace.store.opening import check_url
 
-    loaded = load(store=store, spool=spool, durability=durability, policy=policy, **settings)
     check_url(loaded.store)
     with _lock:
         running = current()
-        if not loaded.enabled:
-            return False
         if running is None or running.settings != loaded:
             provider = tracer_provider or trace.get_tracer_provider()
             runtime = Runtime(
@@ -59,6 +64,7 @@ def install(
             )
             before = set_current(runtime)
             if before is not None:
+                _detach()
                 before.close()
             _log.info(
                 "prompt-trace records: store=%s spool=%s durability=%s wire=off policy=%s",
@@ -74,9 +80,7 @@ def install(
 def uninstall() -> None:
     """Stop recording, deliver once what waits, and let go of the tracer provider."""
     with _lock:
-        for processor in _processors:
-            processor.active = False  # the SDK has no way to take a processor out again
-        _processors.clear()
+        _detach()
         runtime = set_current(None)
     if runtime is not None:
         runtime.close()
@@ -102,6 +106,12 @@ def attach(tracer_provider: Any = None) -> bool:
         add(processor)
         _processors.append(processor)
     return True
+
+
+def _detach() -> None:
+    for processor in _processors:
+        processor.active = False  # the SDK has no way to take a processor out again
+    _processors.clear()
 
 
 def shown(settings: Settings) -> str:

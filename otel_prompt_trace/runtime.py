@@ -30,7 +30,7 @@ from otel_prompt_trace.pipeline.reading import POISON
 from otel_prompt_trace.pipeline.recorder import Recorder, SpoolLike
 from otel_prompt_trace.pipeline.shipper import Shipper
 from otel_prompt_trace.pipeline.shipping import Payloads
-from otel_prompt_trace.pipeline.spool import Spool
+from otel_prompt_trace.pipeline.spool import Spool, prepare_folder
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources
 
@@ -157,22 +157,10 @@ class Runtime:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             head, body = frames.build(frame.flags, frame.qid, frame.seq, frame.ts, frame.events, frame.body)
-            header = frames.HEADER.pack(frames.MAGIC, frame.ts, self._recorder.writer.encode("ascii"))
+            header = frames.header(self._recorder.writer, frame.ts)
             path = folder / f"{self.new_id()}.spool"
             with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(header + head + body)
-
-
-def current() -> Runtime | None:
-    """The runtime of this process, or None where nothing is installed."""
-    return _current
-
-
-def set_current(runtime: Runtime | None) -> Runtime | None:
-    """Put a runtime in force and return the one that was."""
-    global _current
-    before, _current = _current, runtime
-    return before
 
 
 def _hash_key(settings: Settings) -> bytes:
@@ -181,17 +169,17 @@ def _hash_key(settings: Settings) -> bytes:
         return settings.hash_key.encode()
     path: Path = settings.spool / "hash.key"
     fresh = os.urandom(32).hex().encode()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ConfigurationError):
         try:
-            settings.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}")
+            prepare_folder(settings.spool)
+            temporary = path.with_suffix(f".{os.urandom(8).hex()}")
             with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(fresh)
             try:
                 os.link(temporary, path)  # whole or not at all: another process never reads half a key
             finally:
                 temporary.unlink()
-        except FileExistsError:
+        except (FileExistsError, PermissionError):  # another process was faster, or only reading is allowed here
             pass
         kept = path.read_bytes()
         if kept:
@@ -210,11 +198,14 @@ def _renew_all_in_child() -> None:
             runtime.renew_in_child()
         except Exception as error:  # noqa: BLE001 - a fork must not fail because of us
             _log.warning("Recording is off in this forked process: %s", type(error).__name__)
-    # A child of multiprocessing ends by os._exit, past atexit; its own finalizers run.
-    multiprocessing_util.Finalize(None, _close_all, exitpriority=100)
 
 
-_current: Runtime | None = None
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 atexit.register(_close_all)
 os.register_at_fork(after_in_child=_renew_all_in_child)
+# A child of multiprocessing ends by os._exit, past atexit: there its own finalizers run. A forked one forgets those
+# that it got from its parent, and then runs what was registered for after the fork.
+multiprocessing_util.Finalize(None, _close_all, exitpriority=100)
+multiprocessing_util.register_after_fork(
+    _runtimes, lambda _: multiprocessing_util.Finalize(None, _close_all, exitpriority=100)
+)

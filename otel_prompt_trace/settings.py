@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from otel_prompt_trace.exceptions import ConfigurationError
 
+POLICIES = ("store", "hash")
 _CHOICES = {
     "durability": ("memory", "written", "fsync"),
-    "policy": ("store", "hash"),
+    "policy": POLICIES,
     "accept_qid": ("never", "trusted"),
 }
 _SMALLEST_FILE = 64 * 1024
@@ -60,13 +61,19 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
 
     Raises:
         ConfigurationError: a value that its setting does not take; the message names the variable.
+        TypeError: an argument that is the name of no setting.
     """
     env = os.environ if environ is None else environ
     given = {name: value for name, value in arguments.items() if value is not None}
-    state = state_folder(env)
+    strange = arguments.keys() - {setting.name for setting in fields(Settings)}
+    if strange:
+        raise TypeError(f"there is no setting {', '.join(sorted(strange))}")
 
     def text(name: str, default: str) -> str:
         return str(given.get(name, env.get(_variable(name)) or default))
+
+    def place(name: str) -> str:
+        return text(name, "") or str(state_folder(env) / name)
 
     def choice(name: str, default: str) -> str:
         return _choice(name, text(name, default))
@@ -75,8 +82,8 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         return _size(name, given.get(name, env.get(_variable(name)) or default))
 
     return Settings(
-        store=text("store", str(state / "store")),
-        spool=Path(text("spool", str(state / "spool"))).expanduser().absolute(),
+        store=place("store"),
+        spool=_folder("spool", place("spool")),
         enabled=_enabled(env, given),
         propagate=_flag("propagate", given.get("propagate", env.get(_variable("propagate")) or "false")),
         hash_key=given.get("hash_key") or env.get(_variable("hash_key")) or None,
@@ -90,10 +97,19 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """``$XDG_STATE_HOME/prompt-trace``, where store and spool are by default."""
+    """``$XDG_STATE_HOME/prompt-trace``, where store and spool are by default.
+
+    Raises:
+        ConfigurationError: there is neither such a variable nor a home folder.
+    """
     env = os.environ if environ is None else environ
-    base = env.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path("~/.local/state").expanduser()) / "prompt-trace"
+    base = Path(env.get("XDG_STATE_HOME") or "")
+    if not base.is_absolute():  # a relative one is to be ignored: https://specifications.freedesktop.org/basedir-spec/
+        try:
+            base = Path("~/.local/state").expanduser()
+        except RuntimeError as error:
+            raise ConfigurationError("no home folder: set PROMPT_TRACE_STORE and PROMPT_TRACE_SPOOL") from error
+    return base / "prompt-trace"
 
 
 def _default_policy(env: Mapping[str, str]) -> str:
@@ -106,6 +122,13 @@ def _enabled(env: Mapping[str, str], given: Mapping[str, Any]) -> bool:
     if _flag("OTEL_SDK_DISABLED", env.get("OTEL_SDK_DISABLED") or "false"):
         return False
     return _flag("enabled", given.get("enabled", env.get(_variable("enabled")) or "true"))
+
+
+def _folder(name: str, value: str) -> Path:
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError as error:  # ~ of a user that does not exist
+        raise ConfigurationError(f"{_variable(name)}={value!r}: {error}") from error
 
 
 def _variable(name: str) -> str:

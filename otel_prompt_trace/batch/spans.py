@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from otel_prompt_trace.capture.attributes import CHARS, QID, REF, SHA256
+from otel_prompt_trace.core.attributes import CHARS, QID, REF, SHA256
 from otel_prompt_trace.core.qid import carried_date, is_qid
 
 PAYLOAD_ATTRIBUTES = (REF, SHA256, CHARS)  # each of them says that a payload was recorded

@@ -6,27 +6,28 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context, trace
-
-from otel_prompt_trace.capture import attributes
+from otel_prompt_trace.core import attributes
 from otel_prompt_trace.capture.context import with_call
-from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.capture.provisional import Provisional, take_stock
-from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.capture.guard import never_raises, span_never_raises
+from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.qid import partition_date
-from otel_prompt_trace.core.text import sha256_text
-from otel_prompt_trace.pipeline.accounting import Ticket
-from otel_prompt_trace.pipeline.frames import REQUEST, Frame
+from otel_prompt_trace.pipeline.flags import LINES, REQUEST
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from otel_prompt_trace.capture.provisional import Provisional
     from otel_prompt_trace.capture.query import Query
+    from otel_prompt_trace.core.events import Event
+    from otel_prompt_trace.core.pieces import Piece
+    from otel_prompt_trace.pipeline.accounting import Ticket
+    from otel_prompt_trace.pipeline.frames import Frame
 
 
 _SHORT = 500  # characters; below 2,048 bytes hashing keeps the GIL
+# A value of another type (a date, a UUID) would be packed as its text, and pass for a prompt that was one.
+_PACKED = (str, Prompt, list, tuple, dict, bytes)
 
 
 class Call:
@@ -37,13 +38,13 @@ class Call:
         self._prompt = prompt
         self._fields = fields
         self.id = ""
-        self._span: trace.Span = trace.INVALID_SPAN
-        self._token: Any = None
+        self._scope = SpanScope()
         self._began = 0
         self._ticket: Ticket | None = None
         self._responded = False
-        self._chars = 0
+        self._chars: int | None = None  # unknown here for a list of messages: adding it up can wait
         self._pieces = 0
+        self._declared_late = False
         self._provisional: Provisional | None = None
 
     def __enter__(self) -> Self:
@@ -82,7 +83,8 @@ class Call:
     def declare(self, piece: Event) -> None:
         """A piece that belongs to this call alone."""
         self._pieces += 1
-        self._query.note({**piece, "kind": "piece", "call": self.id})
+        self._declared_late = True
+        self._query.note({**piece, "kind": "piece", "call": self.id}, self._scope)
 
     @never_raises
     def _enter(self) -> None:
@@ -90,11 +92,12 @@ class Call:
         if runtime is None:
             return
         self.id = runtime.new_id()
-        self._span = runtime.tracer.start_span("call", attributes={attributes.QID: self._query.qid})
-        self._token = context.attach(with_call(self, trace.set_span_in_context(self._span)))
+        self._scope.open(runtime, "call", self._query.qid)
+        self._scope.enter(with_call(self._query, self, self._scope.here()))
         self._began = runtime.sources.perf_ns()
-        watcher = self._take_stock if self._span.is_recording() else None
-        self._ticket = self._query.append(self._events(), flags=REQUEST, span=self._span, watcher=watcher)
+        flags = REQUEST if isinstance(self._prompt, _PACKED) else REQUEST | LINES
+        watcher = self._take_stock if self._scope.recording else None
+        self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
         prompt, events = self._prompt, []
@@ -103,15 +106,15 @@ class Call:
             self._chars = len(prompt)
             events = [_placed(piece, self.id) for piece in prompt.pieces]
             prompt = prompt.messages() if prompt.is_messages else prompt.text
+        self._pieces = len(events) + len(self._query.offers)
         if self._query.policy != "store" or self._query.offers.withheld:
             # Their texts are about to be cut out of the prompt, so each must be located in it now.
             events += [{**offer, "call": self.id, "offered": True} for offer in self._query.offers.events()]
-        self._pieces = len(events) or len(self._query.offers)
         if isinstance(prompt, str):
             self._chars = len(prompt)
             request["prompt"] = prompt
         else:
-            request["messages"] = prompt
+            request["messages"] = _plain_messages(prompt)
         events.append(request)
         return events
 
@@ -122,40 +125,39 @@ class Call:
         self._responded = True
         elapsed = runtime.sources.perf_ns() - self._began
         response = {"kind": "response", "call": self.id, "ms": round(elapsed / 1e6), **event}
-        self._query.append([response], span=self._span)
+        self._query.append([response], scope=self._scope)
 
     @never_raises
     def _exit(self, error: BaseException | None) -> None:
         if self._query.runtime is None:
             return
-        if error is not None:
-            self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
-        if not self._responded:
-            self._respond(
-                {"unfinished": True} if error is None else {"unfinished": True, "error": type(error).__name__}
-            )
-        self._describe()
-        self._span.end()
-        if self._token is not None:
-            context.detach(self._token)
+        try:
+            if not self._responded:
+                failed = {} if error is None else {"error": type(error).__name__}
+                self._respond({"unfinished": True, **failed})
+        finally:
+            self._describe()
+            self._scope.leave(error)
 
+    @span_never_raises
     def _describe(self) -> None:
         """Put the small attributes on the span, last, so that nothing set after them can push them out."""
-        runtime, span, found = self._query.runtime, self._span, self._provisional
-        if runtime is None or not span.is_recording():
+        runtime, found = self._query.runtime, self._provisional
+        if runtime is None or not self._scope.recording:
             return
-        span.set_attribute(attributes.QID, self._query.qid)
-        span.set_attribute(attributes.CHARS, self._chars if found is None else found.chars)
-        span.set_attribute(attributes.PIECES, self._pieces if found is None else found.pieces)
+        values: dict[str, Any] = {attributes.QID: self._query.qid, attributes.PIECES: self._pieces}
+        chars = self._chars if found is None else found.chars
+        if chars is not None:
+            values[attributes.CHARS] = chars
         if self._ticket is not None and self._ticket.state != "lost":
             day = partition_date(self._query.qid, runtime.sources.now())
-            span.set_attribute(attributes.REF, f"payloads/dt={day:%Y-%m-%d}/{self._query.qid}/")
+            values[attributes.REF] = f"payloads/dt={day:%Y-%m-%d}/{self._query.qid}/"
         digest = self._short_digest() if found is None else found.digest
         if digest is not None:
-            span.set_attribute(attributes.SHA256, digest)
-        if found is not None:
-            span.set_attribute(attributes.UNACCOUNTED, found.unaccounted)
-            span.set_attribute(attributes.VERDICT, found.verdict)
+            values[attributes.SHA256] = digest
+        if found is not None and not self._declared_late:
+            values |= {attributes.UNACCOUNTED: found.unaccounted, attributes.VERDICT: found.verdict}
+        self._scope.describe(values)
 
     def _short_digest(self) -> str | None:
         """The digest of a short prompt whose call was over before the shipper looked: hashing it costs little."""
@@ -164,10 +166,14 @@ class Call:
         )
         if self._query.policy != "store" or not isinstance(prompt, str) or len(prompt) > _SHORT:
             return None
+        from otel_prompt_trace.core.text import sha256_text
+
         return sha256_text(prompt)
 
     def _take_stock(self, frame: Frame, writer: str) -> None:
         """Runs on the shipper's thread while the model is answering."""
+        from otel_prompt_trace.capture.provisional import take_stock
+
         self._provisional = take_stock(frame, writer, self.id, self._query.offers.pieces())
 
 
@@ -189,9 +195,25 @@ def _placed(piece: Piece, call: str) -> Event:
     return event
 
 
+def _plain_messages(messages: Any) -> Any:
+    """Messages with an SDK's own objects as the mappings that it sends in their place.
+
+    An answer is often put back into the list as the object that it came in. The SDKs send only what was set on it.
+    """
+    if not isinstance(messages, list | tuple) or all(isinstance(message, dict) for message in messages):
+        return messages
+    return [
+        message.model_dump(mode="json", exclude_unset=True) if hasattr(message, "model_dump") else message
+        for message in messages
+    ]
+
+
 def _as_mapping(usage: Any) -> Any:
     """A provider's usage object as a mapping: its SDK's models know how to dump themselves."""
     if usage is None or isinstance(usage, Mapping):
         return usage
-    dump = getattr(usage, "model_dump", None) or getattr(usage, "to_dict", None)
-    return dump() if callable(dump) else {k: v for k, v in vars(usage).items() if not k.startswith("_")}
+    try:
+        dump = getattr(usage, "model_dump", None) or getattr(usage, "to_dict", None)
+        return dump() if callable(dump) else {k: v for k, v in vars(usage).items() if not k.startswith("_")}
+    except Exception:  # noqa: BLE001 - an odd usage object must not cost the output beside it
+        return usage

@@ -50,9 +50,9 @@ def with_query(query: Query, scope: context.Context) -> context.Context:
     return context.set_value(_CALL, None, context.set_value(_QUERY, query, scope))
 
 
-def with_call(call: Call, scope: context.Context) -> context.Context:
-    """``scope`` with ``call`` open in it."""
-    return context.set_value(_CALL, call, scope)
+def with_call(query: Query, call: Call, scope: context.Context) -> context.Context:
+    """``scope`` with ``query`` and its ``call`` open in it, also in a thread that the query's context never reached."""
+    return context.set_value(_CALL, call, context.set_value(_QUERY, query, scope))
 
 
 def with_slot(slot: Slot) -> context.Context:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_prompt_trace.capture.context import current_call, current_query
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.pieces import TRUST
-from otel_prompt_trace.core.seal import POLICIES
 from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.settings import POLICIES
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.core.events import Event
 
 T = TypeVar("T")
 
@@ -53,7 +56,10 @@ def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy
     if query is None or query.runtime is None:
         return
     event: Event = {"kind": "piece", "producer": str(producer), "trust": trust}
-    event["text" if isinstance(text, str) else "value"] = text
+    if isinstance(text, str):
+        event["text"] = text
+    else:
+        event["value"] = _as_it_is_now(text)
     if source_id is not None:
         event["source_id"] = str(source_id)
     if policy != "store":
@@ -65,3 +71,11 @@ def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy
         call.declare(event)
     elif query.offers.add(event):
         query.note(event)
+
+
+def _as_it_is_now(value: Any) -> Any:
+    """A copy, since the application may go on to change what it declared before that is written."""
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - a value that can't be copied is stored as whatever it is when it is written
+        return value

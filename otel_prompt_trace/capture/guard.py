@@ -1,4 +1,7 @@
-"""Telemetry never raises into the application: whatever goes wrong on our side is counted and passed over."""
+"""Telemetry never raises into the application: whatever goes wrong on our side is counted and passed over.
+
+The application's own exceptions never pass through here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from otel_prompt_trace.runtime import current
+from otel_prompt_trace.current import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -16,7 +19,7 @@ _log = logging.getLogger("otel_prompt_trace")
 
 
 def never_raises(function: Callable[P, R | None]) -> Callable[P, R | None]:
-    """Make a function return None where it would raise. The application's own exceptions never pass through here."""
+    """Make a function that records an event return None where it would raise; the event is counted as lost."""
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -25,13 +28,24 @@ def never_raises(function: Callable[P, R | None]) -> Callable[P, R | None]:
         except Exception as error:  # noqa: BLE001 - see the module docstring
             runtime = current()
             if runtime is not None:
-                runtime.accounts.warn(
-                    f"capture:{function.__name__}",
-                    "%s failed and recorded nothing: %s",
-                    function.__name__,
-                    type(error).__name__,
-                )
-            _log.debug("%s", function.__name__, exc_info=True)
+                runtime.accounts.miss(1, "not_captured", f"{function.__qualname__} failed: {type(error).__name__}.")
+            _log.debug("%s", function.__qualname__, exc_info=True)
             return None
+
+    return guarded
+
+
+def span_never_raises(function: Callable[P, None]) -> Callable[P, None]:
+    """The same for what concerns a span alone: the record lacks nothing, so nothing is counted as lost."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            runtime = current()
+            if runtime is not None:
+                runtime.accounts.warn("span", "A span of ours failed; the record is whole: %s", type(error).__name__)
+            _log.debug("%s", function.__qualname__, exc_info=True)
 
     return guarded

@@ -6,7 +6,8 @@ query before the response began.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextvars import Context, copy_context
 from typing import Any
 
 from opentelemetry import context
@@ -59,14 +60,41 @@ class WSGIMiddleware:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
         slot = Slot()
+        started = False
 
         def start_with_qid(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            nonlocal started
+            started = True
             if slot.qid is not None:
                 headers = [*headers, (HEADER, slot.qid)]
             return start_response(status, headers, *rest)
 
         token = context.attach(with_slot(slot))
         try:
-            return self._app(environ, start_with_qid)
+            body = self._app(environ, start_with_qid)
+            # An application that is a generator has not begun yet, and begins when somebody asks for its first chunk.
+            return body if started else _LateBody(body, copy_context())
         finally:
             context.detach(token)
+
+
+class _LateBody:
+    """The body of a response that has not begun: produced in the context in which the application was called."""
+
+    def __init__(self, body: Iterable[bytes], scope: Context) -> None:
+        self._body = body
+        self._scope = scope
+        self._chunks: Iterator[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._chunks is None:
+            self._chunks = self._scope.run(iter, self._body)
+        return self._scope.run(next, self._chunks)
+
+    def close(self) -> None:
+        close = getattr(self._body, "close", None)
+        if close is not None:
+            self._scope.run(close)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.pieces import Piece
-from otel_prompt_trace.core.seal import piece_of
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.core.events import Event
+    from otel_prompt_trace.core.pieces import Piece
 
 
 class Offers:
@@ -34,6 +36,8 @@ class Offers:
 
     def pieces(self) -> list[Piece]:
         """The offers as pieces."""
+        from otel_prompt_trace.core.seal import piece_of
+
         return [piece_of(event) for event in self.events()]
 
     def __len__(self) -> int:

@@ -14,7 +14,8 @@ from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.record import project
 from otel_prompt_trace.core.seal import prompt_digest, seal
-from otel_prompt_trace.pipeline.frames import LINES, Frame, expand
+from otel_prompt_trace.pipeline.flags import LINES
+from otel_prompt_trace.pipeline.frames import Frame, expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,6 @@ class Provisional:
 
     digest: str | None
     chars: int
-    pieces: int
     unaccounted: int
     verdict: str
 
@@ -38,4 +38,4 @@ def take_stock(frame: Frame, writer: str, call: str, offers: Sequence[Piece]) ->
         return None
     pieces = (*found.pieces, *(found.offered or offers))
     census = take(found.prompt, pieces, visible=found.visible)
-    return Provisional(prompt_digest(found.request), census.total, len(pieces), census.unaccounted, census.verdict)
+    return Provisional(prompt_digest(found.request), census.total, census.unaccounted, census.verdict)

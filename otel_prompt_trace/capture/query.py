@@ -11,26 +11,29 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import baggage, context, trace
+from opentelemetry import baggage
 
-from otel_prompt_trace.capture import attributes
+from otel_prompt_trace.core import attributes
 from otel_prompt_trace.capture.call import Call
 from otel_prompt_trace.capture.context import current_call, current_query, current_slot, with_query
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.capture.hits import as_hits
 from otel_prompt_trace.capture.offers import Offers
+from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.capture.stage import Stage
-from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.qid import check_qid, is_qid
-from otel_prompt_trace.core.seal import POLICIES
+from otel_prompt_trace.current import current
 from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.pipeline.accounting import Receipt, Ticket, Watcher, receipt
-from otel_prompt_trace.pipeline.frames import END
-from otel_prompt_trace.runtime import Runtime, current
+from otel_prompt_trace.pipeline.flags import END
+from otel_prompt_trace.settings import POLICIES
 from otel_prompt_trace.sources import Sources
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from otel_prompt_trace.core.events import Event
+    from otel_prompt_trace.runtime import Runtime
 
 _mint = Sources().new_id
 
@@ -51,7 +54,7 @@ def query(
     Args:
         question: what was asked; kept under the query's policy.
         user, session, tenant, conversation_id: whose it is; kept as given.
-        policy: ``store`` or ``hash``; by default the installed one.
+        policy: ``store`` or ``hash``; by default that of the query around it, else the installed one.
         qid: adopt an id of your own instead of minting one.
         join: continue the query that is open here, or a trusted one that arrived in baggage, under its qid.
             Otherwise a query inside a query is a child, with its parent named.
@@ -70,6 +73,7 @@ def query(
     joined, origin = False, "query"
     if qid is not None:
         adopted = check_qid(qid)
+        parent = _parent(outer, incoming_qid if incoming_qid != qid else None)
     elif join and outer is not None:
         adopted, joined = outer.qid, True
     elif join and incoming_qid is not None and runtime is not None and runtime.settings.accept_qid == "trusted":
@@ -77,6 +81,8 @@ def query(
     else:
         adopted = runtime.new_id() if runtime is not None else _mint()
         parent = _parent(outer, incoming_qid)
+    if outer is not None and policy is None:
+        policy = outer.policy  # what must not be kept out there must not be kept in here either
     fields = {
         "question": question,
         "user": user,
@@ -101,8 +107,7 @@ class Query:
         self._tickets: list[Ticket] = []
         self._ms: dict[str, int] = {}
         self.offers = Offers()
-        self._span: trace.Span = trace.INVALID_SPAN
-        self._token: Any = None
+        self._scope = SpanScope()
         self._began = 0
         self._over = False
         self._opening = {"kind": "query", "policy": self.policy, **opening, **self._joined}
@@ -223,19 +228,20 @@ class Query:
         self.note(event)
         self.append([])
 
-    def note(self, event: Event) -> None:
-        """Keep an event until the next append of this query."""
+    def note(self, event: Event, scope: SpanScope | None = None) -> None:
+        """Keep an event until the next append of this query. ``scope`` is the span that it belongs to."""
         if self._runtime is None:
             return
         event["ts"] = self._runtime.sources.now_ns()
+        event.update((scope or self._scope).ids)
         self._waiting.append(event)
         if self._over:
             self.append([])
 
     def append(
-        self, events: list[Event], flags: int = 0, span: trace.Span | None = None, watcher: Watcher | None = None
+        self, events: list[Event], flags: int = 0, scope: SpanScope | None = None, watcher: Watcher | None = None
     ) -> Ticket | None:
-        """Append what was kept, and ``events`` after it, in one go."""
+        """Append what was kept, and ``events`` of the span of ``scope`` after it, in one go."""
         if self._runtime is None:
             return None
         batch: list[Event] = []
@@ -244,13 +250,12 @@ class Query:
         batch += events
         if not batch:
             return None
-        context_ = (span or self._span).get_span_context()
-        where = (
-            {"trace_id": f"{context_.trace_id:032x}", "span_id": f"{context_.span_id:016x}"}
-            if context_.is_valid
-            else {}
-        )
-        ticket = self._runtime.append(self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **where)
+        try:
+            ids = (scope or self._scope).ids
+            ticket = self._runtime.append(self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **ids)
+        except Exception as error:  # noqa: BLE001 - counted with the events that were waiting, which are gone as well
+            self._runtime.accounts.miss(len(batch), "not_captured", f"append failed: {type(error).__name__}.")
+            ticket = Ticket("lost", len(batch))
         self._tickets.append(ticket)
         return ticket
 
@@ -265,11 +270,11 @@ class Query:
         slot = current_slot()
         if slot is not None and slot.qid is None:
             slot.qid = self.qid
-        self._span = self._runtime.tracer.start_span("query", attributes={attributes.QID: self.qid})
-        scope = with_query(self, trace.set_span_in_context(self._span))
+        self._scope.open(self._runtime, "query", self.qid)
+        scope = with_query(self, self._scope.here())
         if self._runtime.settings.propagate:
             scope = baggage.set_baggage(attributes.QID, self.qid, scope)
-        self._token = context.attach(scope)
+        self._scope.enter(scope)
         self._began = self._runtime.sources.perf_ns()
         self.note(self._opening)
 
@@ -277,17 +282,16 @@ class Query:
     def _exit(self, error: BaseException | None) -> None:
         if self._runtime is None or self._over:
             return
-        elapsed = self._runtime.sources.perf_ns() - self._began
-        end: Event = {"kind": "end", "ms": self._ms, "total_ms": round(elapsed / 1e6), **self._joined}
-        if error is not None:
-            end["error"] = type(error).__name__
-            self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
-        self.note(end)
-        self._over = True
-        self.append([], flags=END)
-        self._span.end()
-        if self._token is not None:
-            context.detach(self._token)
+        try:
+            elapsed = self._runtime.sources.perf_ns() - self._began
+            end: Event = {"kind": "end", "ms": self._ms, "total_ms": round(elapsed / 1e6), **self._joined}
+            if error is not None:
+                end["error"] = type(error).__name__
+            self.note(end)
+            self._over = True
+            self.append([], flags=END)
+        finally:
+            self._scope.leave(error)
 
 
 def _parent(outer: Query | None, incoming: str | None) -> dict[str, str] | None:
@@ -307,11 +311,12 @@ def feedback(
         InvalidQid: ``qid`` is outside the grammar.
     """
     check_qid(qid)
+    named = {"score": score, "comment": comment, "fields": fields}
+    _feedback(qid, {"kind": "feedback", **{name: value for name, value in named.items() if value is not None}})
+
+
+@never_raises
+def _feedback(qid: str, event: Event) -> None:
     runtime = current()
-    if runtime is None:
-        return
-    event: Event = {"kind": "feedback"}
-    for name, value in (("score", score), ("comment", comment), ("fields", fields)):
-        if value is not None:
-            event[name] = value
-    runtime.append(qid, [event], flags=END, policy=runtime.settings.policy)
+    if runtime is not None:
+        runtime.append(qid, [event], flags=END, policy=runtime.settings.policy)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from opentelemetry import context, trace
-
-from otel_prompt_trace.capture import attributes
 from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.capture.spans import SpanScope
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,8 +22,7 @@ class Stage:
     def __init__(self, query: Query, name: str) -> None:
         self._query = query
         self.name = str(name)[:_LONGEST_NAME]
-        self._span: trace.Span = trace.INVALID_SPAN
-        self._token: Any = None
+        self._scope = SpanScope()
         self._began = 0
 
     def __enter__(self) -> Self:
@@ -40,8 +37,8 @@ class Stage:
         runtime = self._query.runtime
         if runtime is None:
             return
-        self._span = runtime.tracer.start_span(self.name, attributes={attributes.QID: self._query.qid})
-        self._token = context.attach(trace.set_span_in_context(self._span))
+        self._scope.open(runtime, self.name, self._query.qid)
+        self._scope.enter(self._scope.here())
         self._began = runtime.sources.perf_ns()
 
     @never_raises
@@ -49,9 +46,7 @@ class Stage:
         runtime = self._query.runtime
         if runtime is None:
             return
-        self._query.add_ms(self.name, round((runtime.sources.perf_ns() - self._began) / 1e6))
-        if error is not None:
-            self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
-        self._span.end()
-        if self._token is not None:
-            context.detach(self._token)
+        try:
+            self._query.add_ms(self.name, round((runtime.sources.perf_ns() - self._began) / 1e6))
+        finally:
+            self._scope.leave(error)

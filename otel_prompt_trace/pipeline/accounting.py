@@ -22,17 +22,22 @@ _WARN_EVERY_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What became of the events of this process, counted since it began (``spooled``: still waiting now)."""
+    """What became of the events of this process, counted since it began.
+
+    ``spooled`` are those that wait now, also those recorded while the flush went on. ``delivered`` says whether
+    everything that was recorded before the flush has left the spool.
+    """
 
     stored: int
     spooled: int
     lost: int
     reasons: dict[str, int] = field(default_factory=dict)
+    delivered: bool = True
 
     @property
     def ok(self) -> bool:
-        """Whether everything is stored: nothing waits and nothing was lost."""
-        return self.spooled == 0 and self.lost == 0
+        """Whether everything that was recorded before the flush is stored, and nothing was ever lost."""
+        return self.delivered and self.lost == 0
 
     def __bool__(self) -> bool:
         return self.ok
@@ -97,6 +102,11 @@ class Accounts:
             total = self._reasons[reason]
         self.warn(f"lost:{reason}", "%d event(s) lost so far: %s. %s", total, reason, hint)
 
+    def miss(self, events: int, reason: str, hint: str = "") -> None:
+        """Events were lost before they reached the recorder."""
+        self.record(events)
+        self.lose(events, reason, hint)
+
     def warn(self, key: str, message: str, *arguments: object) -> None:
         """Log a warning at most once a minute for each key; never any payload text."""
         now = time.monotonic_ns()
@@ -112,4 +122,4 @@ class Accounts:
         with self._lock:
             lost = sum(self._reasons.values())
             waiting = self._recorded - self._stored - lost
-            return FlushResult(self._stored, waiting, lost, dict(self._reasons))
+            return FlushResult(self._stored, waiting, lost, dict(self._reasons), delivered=waiting == 0)

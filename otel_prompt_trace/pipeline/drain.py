@@ -1,8 +1,8 @@
 """Drain: deliver what processes that are gone have left in a spool folder.
 
 A file is taken only if its lock is free, so that nothing of a living process is touched. It is unlinked only when
-the store holds every event of it; a file with a damaged stretch in its middle is moved to ``poison/`` instead, once
-its good neighbours are stored.
+the store holds every event of it; a file with a damaged stretch is moved to ``poison/`` instead, once the good
+neighbours are stored. An append at its end that was never finished is no damage: nobody was told that it was kept.
 """
 
 from __future__ import annotations
@@ -69,16 +69,17 @@ def _drain_file(path: Path, payloads: Payloads, now: Callable[[], datetime], rep
         except OSError:
             report.alive += 1
             return
-        if not path.exists() or path.stat().st_ino != os.fstat(descriptor).st_ino:
+        try:
+            writer, _, found, damaged = content(path)
+        except FileNotFoundError:
             return  # delivered by another, between our look and our lock
-        writer, _, found, damaged = content(path)
         report.files += 1
         unstorable = _deliver(writer, found, payloads, path.name, now(), report)
         report.problems += damaged
-        if unstorable or _in_the_middle(damaged, found):
+        if unstorable or any(not problem.reason.startswith(frames.UNFINISHED) for problem in damaged):
             _move_aside(path, report)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
@@ -99,12 +100,6 @@ def _deliver(
         report.events += len(lines)
     report.problems += unstorable
     return unstorable
-
-
-def _in_the_middle(damaged: list[Problem], found: list[frames.Frame]) -> bool:
-    """Whether damage lies before a good frame. At the very end it is an append that its process never finished."""
-    last = max((frame.offset for frame in found), default=0)
-    return any(problem.line < last for problem in damaged) or (bool(damaged) and not found)
 
 
 def _move_aside(path: Path, report: DrainReport) -> None:

@@ -7,15 +7,17 @@ Header, 64 bytes::
     0   8   magic        b"PTSPOOL1"
     8   8   created      nanoseconds since the epoch
     16  26  writer       the ULID of the process's writer, ASCII
-    42  22  zeros
+    42  8   checksum     xxh3-64 over bytes 0 to 41
+    50  14  zeros
 
 Frame, beginning at a multiple of 8::
 
     0   8   marker       F5 50 54 46 52 4D 31 F5: written last, so that a frame that has it was copied whole;
-                         the byte F5 occurs in no UTF-8 text
+                         the byte F5 occurs in no UTF-8 text. F5 50 54 44 4F 4E 45 F5 in its place: the store
+                         has acknowledged the frame, and from byte 44 on it is zeros
     8   4   length       of the body, in bytes
-    12  4   flags        1 holds an ``end``; 2 holds a ``request``; 4 the body is JSON lines, as stored
-    16  8   checksum     xxh3-64 over bytes 24 to the end of the body
+    12  4   flags        1 holds an ``end``; 2 holds a ``request``; 4 the body is JSON lines, as stored (``flags``)
+    16  8   checksum     xxh3-64 over bytes 8 to 15, then 24 to the end of the body
     24  8   seq          sequence number of the first event
     32  8   ts           nanoseconds since the epoch, for events that carry no time of their own
     40  2   events       their number
@@ -25,7 +27,8 @@ Frame, beginning at a multiple of 8::
     …   0-7 zeros        up to the next multiple of 8
 
 A reader that meets a damaged frame looks for the next marker at a multiple of 8 and goes on from there: a torn
-record never hides its neighbour.
+record never hides its neighbour. Where the last bytes of a file are no frame and begin with zeros in place of a
+marker, an append was never finished: nobody was told that it had been.
 """
 
 from __future__ import annotations
@@ -40,18 +43,24 @@ import xxhash
 
 from otel_prompt_trace.core.events import VERSION, Event, Problem, decode, rfc3339
 from otel_prompt_trace.core.qid import is_qid
+from otel_prompt_trace.pipeline.flags import LINES
 
 MAGIC = b"PTSPOOL1"
-HEADER = struct.Struct("<8sQ26s22x")
+HEADER_SIZE = 64
 MARKER = b"\xf5PTFRM1\xf5"
-_PREFIX = struct.Struct("<IIQ")  # length, flags, checksum; stands after the marker
+DONE = b"\xf5PTDONE\xf5"
+_ANY_MARKER = b"\xf5PT"
+_HEADER = struct.Struct("<8sQ26s")
+_PREFIX = struct.Struct("<II")  # length, flags; stand after the marker
+_CHECKSUM = struct.Struct("<Q")
 _FIELDS = struct.Struct("<QQHH")  # seq, ts, events, qid length
-_FIXED = len(MARKER) + _PREFIX.size + _FIELDS.size
+FIXED = len(MARKER) + _PREFIX.size + _CHECKSUM.size + _FIELDS.size
 
-END, REQUEST, LINES = 1, 2, 4
+UNFINISHED = "unfinished append"
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
+_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +89,11 @@ def pack_events(common: dict[str, Any], events: list[Event]) -> bytes:
 def build(flags: int, qid: str, seq: int, ts: int, events: int, body: bytes) -> tuple[bytes, bytes]:
     """A frame as two byte strings: all before the body (marker included), and the body."""
     name = qid.encode("ascii")
+    prefix = _PREFIX.pack(len(body), flags)
     fields = _FIELDS.pack(seq, ts, events, len(name)) + name
-    checksum = xxhash.xxh3_64(fields)
+    checksum = xxhash.xxh3_64(prefix + fields)
     checksum.update(body)
-    return MARKER + _PREFIX.pack(len(body), flags, checksum.intdigest()) + fields, body
+    return MARKER + prefix + _CHECKSUM.pack(checksum.intdigest()) + fields, body
 
 
 def frames(data: bytes | memoryview, source: str) -> Iterator[Frame | Problem]:
@@ -94,20 +104,22 @@ def frames(data: bytes | memoryview, source: str) -> Iterator[Frame | Problem]:
         source: the name by which problems are reported.
     """
     view = bytes(data)
-    position, end = HEADER.size, len(view)
-    while position + _FIXED <= end:
-        if view.startswith(MARKER, position):
-            frame = _frame_at(view, position)
-            if frame is not None:
-                yield frame
-                position += size(len(frame.qid), len(frame.body))
-                continue
-        elif not any(view[position : position + _FIXED]) and view.find(MARKER, position) < 0:
-            return  # the zeros after the last frame
+    position, end = HEADER_SIZE, len(view)
+    while position < end:
+        frame = _frame_at(view, position)
+        if frame is not None:
+            yield frame
+            position += size(len(frame.qid), len(frame.body))
+            continue
         following = _next_marker(view, position + 8)
-        stop = end if following is None else following
-        if any(view[position:stop]):
-            yield Problem(source, position, f"damaged frame: {stop - position} bytes skipped")
+        if view.startswith(DONE, position) and position + FIXED <= end:
+            position = min(_end_of_done(view, position), end if following is None else following)
+            continue
+        rest = view[position:following].rstrip(b"\0")
+        if rest:  # else the zeros after the last frame
+            unfinished = following is None and not any(rest[: len(MARKER)])
+            what = UNFINISHED if unfinished else "damaged frame"
+            yield Problem(source, position, f"{what}: {len(rest)} bytes skipped")
         if following is None:
             return
         position = following
@@ -115,15 +127,24 @@ def frames(data: bytes | memoryview, source: str) -> Iterator[Frame | Problem]:
 
 def size(qid_length: int, body_length: int) -> int:
     """Bytes that a frame takes in the file, padding included."""
-    return (_FIXED + qid_length + body_length + 7) & ~7
+    return (FIXED + qid_length + body_length + 7) & ~7
+
+
+def header(writer: str, created_ns: int) -> bytes:
+    """The first bytes of a file."""
+    fields = _HEADER.pack(MAGIC, created_ns, writer.encode("ascii"))
+    return (fields + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(fields))).ljust(HEADER_SIZE, b"\0")
 
 
 def read_header(data: bytes) -> tuple[str, int] | None:
     """The writer and the time of creation in nanoseconds; None where the bytes are no spool file's."""
-    if len(data) < HEADER.size:
+    if len(data) < HEADER_SIZE:
         return None
-    magic, created, writer = HEADER.unpack_from(data)
-    return (writer.decode("ascii", "replace"), created) if magic == MAGIC else None
+    magic, created, writer = _HEADER.unpack_from(data)
+    (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    if magic != MAGIC or checksum != xxhash.xxh3_64_intdigest(data[: _HEADER.size]):
+        return None
+    return writer.decode("ascii", "replace"), created
 
 
 def expand(frame: Frame, writer: str, source: str) -> Iterator[Event | Problem]:
@@ -133,29 +154,49 @@ def expand(frame: Frame, writer: str, source: str) -> Iterator[Event | Problem]:
         return
     try:
         common, events = _unpack(frame.body)
-        for number, event in enumerate(events):
+        numbered = enumerate(events, frame.seq)
+    except _UNREADABLE as error:
+        yield Problem(source, frame.offset, f"frame that can't be decoded: {type(error).__name__}")
+        return
+    for seq, event in numbered:
+        try:
             ts = rfc3339(event.get("ts", frame.ts))
             stamp = {"v": VERSION, "kind": event["kind"], "qid": frame.qid, "ts": ts, "writer": writer}
-            yield {**stamp, "seq": frame.seq + number, **common, **event, "ts": ts}
-    except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        yield Problem(source, frame.offset, f"frame that can't be decoded: {type(error).__name__}")
+            yield {**stamp, "seq": seq, **common, **event, "ts": ts}
+        except _UNREADABLE as error:
+            yield Problem(source, frame.offset, f"event {seq} that can't be decoded: {type(error).__name__}")
 
 
 def _frame_at(view: bytes, position: int) -> Frame | None:
-    length, flags, checksum = _PREFIX.unpack_from(view, position + len(MARKER))
-    start = position + len(MARKER) + _PREFIX.size
-    seq, ts, events, name_length = _FIELDS.unpack_from(view, start)
-    body = start + _FIELDS.size + name_length
-    if body + length > len(view) or xxhash.xxh3_64_intdigest(view[start : body + length]) != checksum:
+    if not view.startswith(MARKER, position) or position + FIXED > len(view):
         return None
-    qid = view[start + _FIELDS.size : body].decode("ascii", "replace")
+    start = position + len(MARKER)
+    length, flags = _PREFIX.unpack_from(view, start)
+    (checksum,) = _CHECKSUM.unpack_from(view, start + _PREFIX.size)
+    fields = start + _PREFIX.size + _CHECKSUM.size
+    seq, ts, events, name_length = _FIELDS.unpack_from(view, fields)
+    body = fields + _FIELDS.size + name_length
+    if body + length > len(view):
+        return None
+    found = xxhash.xxh3_64(view[start : start + _PREFIX.size])
+    found.update(view[fields : body + length])
+    if found.intdigest() != checksum:
+        return None
+    qid = view[fields + _FIELDS.size : body].decode("ascii", "replace")
     return Frame(qid, flags, seq, ts, events, view[body : body + length], position) if is_qid(qid) else None
 
 
+def _end_of_done(view: bytes, position: int) -> int:
+    length, _ = _PREFIX.unpack_from(view, position + len(MARKER))
+    *_, name_length = _FIELDS.unpack_from(view, position + FIXED - _FIELDS.size)
+    return position + size(name_length, length)
+
+
 def _next_marker(view: bytes, position: int) -> int | None:
-    found = view.find(MARKER, position)
+    """Where the next frame begins, stored or not."""
+    found = view.find(_ANY_MARKER, position)
     while found >= 0:
-        if found % 8 == 0:
+        if found % 8 == 0 and view.startswith((MARKER, DONE), found):
             return found
-        found = view.find(MARKER, found + 1)
+        found = view.find(_ANY_MARKER, found + 1)
     return None

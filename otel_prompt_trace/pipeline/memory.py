@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Ticket
 from otel_prompt_trace.pipeline.spool import SpoolFull
+from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class MemoryEntry:
 
     def frame(self) -> frames.Frame:
         """The frame itself."""
-        data = bytes(frames.HEADER.size) + self.head + self.body
+        data = bytes(frames.HEADER_SIZE) + self.head + self.body
         found = next(frames.frames(data, "memory"), None)
         if not isinstance(found, frames.Frame):
             raise ValueError("damaged frame in memory")  # noqa: TRY004
@@ -45,6 +46,7 @@ class MemorySpool:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._closed = False
         self._lock = threading.Lock()
         self._fresh: deque[MemoryEntry] = deque()
 
@@ -53,9 +55,12 @@ class MemorySpool:
 
         Raises:
             SpoolFull: the bound in bytes is reached.
+            SpoolClosed: nobody would ever deliver it.
         """
         entry = MemoryEntry(head, body, qid, flags, events, ticket)
         with self._lock:
+            if self._closed:
+                raise SpoolClosed
             if self._bytes + entry.length > self._max_bytes:
                 raise SpoolFull
             self._bytes += entry.length
@@ -74,7 +79,9 @@ class MemorySpool:
             self._bytes -= sum(entry.length for entry in entries)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Take nothing more."""
+        with self._lock:
+            self._closed = True
 
     def abandon_in_child(self) -> None:
         """In a forked child: what waits is the parent's to deliver."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from otel_prompt_trace.core.events import Event, Problem, distinct
 from otel_prompt_trace.core.seal import seal
 from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline.flags import LINES
 from otel_prompt_trace.pipeline.spool import SUFFIX
 
 POISON = "poison"
@@ -36,10 +37,17 @@ def files(folder: Path) -> list[Path]:
 
 
 def content(path: Path) -> tuple[str, int, list[frames.Frame], list[Problem]]:
-    """Writer, time of creation, frames and problems of one file.
+    """Writer, time of creation, frames and problems of one file; of frames that are stored already, nothing.
 
     A file without a header has no writer: its one problem says so.
     """
+    writer, created, found, problems = _content(path)
+    if problems:  # its owner may have been changing just that while we read: what is damaged is so the next time too
+        writer, created, found, problems = _content(path)
+    return writer, created, found, problems
+
+
+def _content(path: Path) -> tuple[str, int, list[frames.Frame], list[Problem]]:
     data = path.read_bytes()
     header = frames.read_header(data)
     if header is None:
@@ -83,13 +91,14 @@ def waiting_events(folder: Path, qid: str) -> tuple[list[Event], list[Problem]]:
             writer, _, found, damaged = content(path)
         except FileNotFoundError:
             continue
-        problems += damaged
+        # An append that is not finished may be going on right now, and nobody was told that it is kept.
+        problems += [problem for problem in damaged if not problem.reason.startswith(frames.UNFINISHED)]
         for frame in found:
             if frame.qid == qid:
                 expanded = list(frames.expand(frame, writer, path.name))
                 problems += [item for item in expanded if isinstance(item, Problem)]
                 raw = [item for item in expanded if not isinstance(item, Problem)]
-                events += raw if frame.flags & frames.LINES else seal(raw)
+                events += raw if frame.flags & LINES else seal(raw)
     return list(distinct(events)), problems
 
 

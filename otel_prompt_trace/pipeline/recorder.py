@@ -18,7 +18,9 @@ from otel_prompt_trace.core.events import VERSION, Event, encode, rfc3339
 from otel_prompt_trace.core.seal import needs_policy, seal
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, Ticket, Watcher
+from otel_prompt_trace.pipeline.flags import LINES
 from otel_prompt_trace.pipeline.spool import SpoolFull
+from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 
 _NOT_PACKABLE = (UnicodeError, OverflowError, TypeError, ValueError, RecursionError)
 
@@ -102,7 +104,7 @@ class Recorder:
         """Record events of one query that belong together; ``common`` fields are given to each of them.
 
         An event is a dict with at least ``kind``; ``ts`` is nanoseconds, by default now. ``watcher`` is called with
-        the frame on the shipper's thread.
+        the frame on the shipper's thread. The flag ``LINES`` asks for the slow form, which keeps every value's type.
         """
         count = len(events)
         ticket = Ticket("spooled", count, watcher)
@@ -113,17 +115,19 @@ class Recorder:
                 self._seq += count
             ts = self._now_ns()
             shared = {**self._resource, **common}
-            if needs_policy(events, policy):
-                flags, body = flags | frames.LINES, self._lines(qid, seq, ts, shared, events, policy)
+            if flags & LINES or needs_policy(events, policy):
+                flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy)
             else:
                 try:
                     body = frames.pack_events(shared, events)
                 except _NOT_PACKABLE:  # a lone surrogate, a huge integer, an object: the slow form has room for them
-                    flags, body = flags | frames.LINES, self._lines(qid, seq, ts, shared, events, policy)
+                    flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy)
             head, body = frames.build(flags, qid, seq, ts, count, body)
             self._spool.append(flags, qid, head, body, count, ticket)
         except SpoolFull:
             self._lose(ticket, "spool_full", "Is the store reachable? PROMPT_TRACE_SPOOL_MAX_BYTES sets the bound.")
+        except SpoolClosed:
+            self._lose(ticket, "closed", "Recorded after uninstall(), with nothing but memory to keep it.")
         except OSError as error:
             self._lose(ticket, "spool_unwritable", f"{error.strerror}: check PROMPT_TRACE_SPOOL.")
         except Exception as error:  # noqa: BLE001 - telemetry never raises into the application

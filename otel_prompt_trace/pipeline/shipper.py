@@ -6,7 +6,8 @@ Invariants:
   noticed at the next record and replaced.
 - A query's object is written when its ``end`` is spooled, after 30 s without a new event, at ``flush`` and at exit.
 - A store that can't be reached stops the drain: nothing is given up, the next try comes after a jittered, growing
-  pause. Only what can never be stored is set aside, under ``poison/``, and nothing there is deleted by us.
+  pause, or once at the next flush. Any other error holds up no more than the query that it belongs to.
+- Only what can never be stored is set aside, under ``poison/``, and nothing there is deleted by us.
 - An entry is acknowledged to the spool only when the store has acknowledged all lines of its query's object.
 
 The thread polls: waking it from the calling thread would cost more than the append itself.
@@ -18,17 +19,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from opentelemetry import context
 
-from otel_prompt_trace.exceptions import StoreError
+from otel_prompt_trace.core.events import Identity, Problem
+from otel_prompt_trace.exceptions import ConfigurationError, StoreError
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult
+from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.pipeline.recorder import SpoolLike, Waiting
 from otel_prompt_trace.pipeline.shipping import Payloads, stored_lines
+from otel_prompt_trace.pipeline.spool_file import DamagedFrame
 
 POLL_SECONDS = 0.05
 QUIET_SECONDS = 30.0
@@ -49,6 +53,8 @@ class _Pending:
     entries: list[Waiting] = field(default_factory=list)
     ended: bool = False
     touched: float = 0.0
+    failures: int = 0
+    resume_at: float = 0.0
 
 
 class Shipper:
@@ -113,7 +119,8 @@ class Shipper:
                 if left <= 0 or self._thread is None or not self._thread.is_alive():
                     break
                 self._condition.wait(min(left, 0.25))
-        return self._accounts.result()
+            result = self._accounts.result()
+            return replace(result, delivered=self._done >= asked)
 
     def stop(self, timeout: float) -> None:
         """End the thread after what it is doing; what waits stays in the spool."""
@@ -124,7 +131,7 @@ class Shipper:
             thread.join(timeout)
 
     def _run(self) -> None:
-        scope = context.get_current()
+        scope = context.Context()  # not the one of whoever recorded first, which an instrumented thread would carry on
         for key in _SUPPRESS:
             scope = context.set_value(key, True, scope)
         token = context.attach(scope)
@@ -140,7 +147,7 @@ class Shipper:
         asked = self._asked
         try:
             self._collect()
-            delivered = self._deliver(everything=asked > self._done)
+            delivered = self._deliver(everything=asked > self._done, at_once=asked > self._tried)
         except Exception as error:  # noqa: BLE001 - this thread is the only way out for what is recorded
             self._accounts.warn("shipper", "The shipper met an error and goes on: %s", type(error).__name__)
             _log.debug("shipper", exc_info=True)
@@ -158,49 +165,83 @@ class Shipper:
             pending = self._pending.setdefault(entry.qid, _Pending())
             pending.entries.append(entry)
             pending.touched = now
-            pending.ended = pending.ended or bool(entry.flags & frames.END)
+            pending.ended = pending.ended or bool(entry.flags & END)
             watcher: Any = entry.ticket.watcher
             if watcher is not None:
                 entry.ticket.watcher = None
-                watcher(entry.frame(), self._writer)
+                try:
+                    watcher(entry.frame(), self._writer)
+                except Exception as error:  # noqa: BLE001 - what is said early of a call is worth no record
+                    self._accounts.warn("watcher", "A provisional verdict failed: %s", type(error).__name__)
 
-    def _deliver(self, *, everything: bool) -> bool:
-        """Whether all that was due is stored now."""
+    def _deliver(self, *, everything: bool, at_once: bool) -> bool:
+        """Whether all that was due is stored now.
+
+        ``everything`` is due at a flush; ``at_once`` is the first try of one, which waits for no pause.
+        """
         now = time.monotonic()
-        if now < self._resume_at and not everything:
+        if now < self._resume_at and not at_once:
             return False
-        due = [
-            qid
-            for qid, pending in self._pending.items()
-            if everything or pending.ended or now - pending.touched >= QUIET_SECONDS
-        ]
-        for qid in due:
+        whole = True
+        for qid, pending in list(self._pending.items()):
+            if not (everything or pending.ended or now - pending.touched >= QUIET_SECONDS):
+                continue
+            if now < pending.resume_at and not at_once:
+                whole = False
+                continue
             try:
-                self._ship(qid)
-            except StoreError as error:
+                self._ship(qid, pending)
+            except (StoreError, ConfigurationError) as error:
                 self._accounts.warn("store", "The store does not take events; they wait in the spool: %s", error)
                 self._back_off()
                 return False
+            except Exception as error:  # noqa: BLE001 - this thread is the only way out for what is recorded
+                self._accounts.warn("shipper", "A query can't be shipped and waits: %s", type(error).__name__)
+                _log.debug("shipper", exc_info=True)
+                pending.failures += 1
+                pending.resume_at = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**pending.failures)
+                whole = False
         self._pause = 0.0
-        return True
+        return whole
 
-    def _ship(self, qid: str) -> None:
-        entries = list(self._pending[qid].entries)
-        parts = [(self._writer, entry.frame()) for entry in entries]
-        lines, problems = stored_lines(parts, "spool")
+    def _ship(self, qid: str, pending: _Pending) -> None:
+        lines: list[tuple[Identity, bytes]] = []
+        problems: list[Problem] = []
+        poison: list[tuple[Waiting, frames.Frame]] = []
+        for entry, frame in self._read(pending):
+            found, unstorable = stored_lines([(self._writer, frame)], "spool")
+            lines += found
+            problems += unstorable
+            if unstorable:
+                poison.append((entry, frame))
         if lines:
             if self._payloads is None:
                 self._payloads = self._open_payloads()
             self._payloads.write(lines, qid, self._now())
-        if problems:
-            for _, frame in parts:
-                self._set_aside(frame)
-            self._accounts.lose(len(problems), "set_aside", f"{problems[0].reason}; kept under poison/ in the spool.")
-        self._accounts.store(sum(entry.events for entry in entries) - len(problems))
-        for entry in entries:
-            entry.ticket.state = "stored"
-        self._spool.acknowledge(entries)
+        for entry, frame in poison:
+            self._set_aside(frame)
+            entry.ticket.state = "lost"
+        lost = sum(entry.events for entry in pending.entries) - len(lines)
+        if lost:
+            self._accounts.lose(lost, "set_aside", f"{problems[0].reason}; kept under poison/ in the spool.")
+        self._accounts.store(len(lines))
+        for entry in pending.entries:
+            if entry.ticket.state == "spooled":
+                entry.ticket.state = "stored"
+        self._spool.acknowledge(pending.entries)
         del self._pending[qid]
+
+    def _read(self, pending: _Pending) -> list[tuple[Waiting, frames.Frame]]:
+        """The waiting frames of a query. One that is damaged is never acknowledged, so that its file stays."""
+        read = []
+        for entry in list(pending.entries):
+            try:
+                read.append((entry, entry.frame()))
+            except DamagedFrame as error:
+                pending.entries.remove(entry)
+                entry.ticket.state = "lost"
+                self._accounts.lose(entry.events, "spool_damaged", f"{error}; the file stays for ship.")
+        return read
 
     def _back_off(self) -> None:
         self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)

@@ -10,6 +10,7 @@ from otel_prompt_trace.core.events import Event, Identity, Problem, encode, iden
 from otel_prompt_trace.core.seal import seal
 from otel_prompt_trace.exceptions import InvalidEvent
 from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline.flags import LINES
 
 
 class Payloads(Protocol):
@@ -37,7 +38,11 @@ def stored_lines(
                 problems.append(item)
             else:
                 events.append(item)
-        sealed = events if frame.flags & frames.LINES else seal(events)
+        try:
+            sealed = events if frame.flags & LINES else seal(events)
+        except Exception as error:  # noqa: BLE001 - one frame that can't be sealed must not hold up the others
+            problems.append(Problem(source, frame.offset, f"events that can't be sealed: {type(error).__name__}"))
+            continue
         for event in sealed:
             try:
                 lines.append((identity(event), encode(event)))

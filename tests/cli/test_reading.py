@@ -116,16 +116,27 @@ def test_show_has_a_row_per_event_and_obeys_no_control_character(run: Run, place
     assert "\u202e" not in outcome.text
 
 
-def test_what_is_only_spooled_is_shown_as_such(run: Run, tmp_path: Path, installed: None) -> None:
-    """A record that waits in the spool is found by show, get and ls, and said to wait, with the store out of reach."""
+def test_what_is_only_spooled_is_shown_as_such(
+    run: Run, tmp_path: Path, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record whose store can't be reached is found in the spool by show, get and ls, and said to wait there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    unreachable = "s3://payloads?endpoint_url=http://127.0.0.1:9&region=us-east-1"
+    pt.install(store=unreachable, spool=str(tmp_path / "spool"))
     qid = record_rag()
-    gone = ["--store", str(tmp_path / "other-store"), "--spool", str(tmp_path / "spool")]
-    record = run("get", qid, *gone).json
-    assert record["prompt"].startswith("Be brief.")
-    assert record["waiting"] == 11
-    assert "stored 0, waiting in the spool here 11" in run("show", qid, *gone).text
-    (row,) = run("ls", "--json", *gone).json
-    assert (row["qid"], row["state"]) == (qid, "spooled")
+    try:
+        record = run("get", qid, *places).json
+        assert record["prompt"].startswith("Be brief.")
+        assert record["waiting"] == 11
+        assert "stored 0, waiting in the spool here 11" in run("show", qid, *places).text
+        (row,) = run("ls", "--json", *places).json
+        assert (row["qid"], row["state"]) == (qid, "spooled")
+        by_spool = run("get", qid, "--store", unreachable, "--spool", tmp_path / "spool")
+        assert by_spool.json["waiting"] == 11
+        assert "not reachable" in by_spool.json["problems"][0]
+    finally:
+        pt.uninstall()
 
 
 @pytest.mark.usefixtures("installed")
