@@ -6,13 +6,14 @@ a piece that is declared twice and stands once, or that stands nowhere, can't hi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from otel_prompt_trace.core.assignment import AMBIGUOUS, Assignment
-from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
+from otel_prompt_trace.core.pieces import Declared, Piece, Placed, State, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.segments import Outside, Segment, Split, split
 from otel_prompt_trace.core.verdict import Verdict, in_order, verdict
@@ -122,7 +123,7 @@ def take(
 ) -> Census:
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = Assignment(prompt.segments, pieces, ordered=ordered).run()
-    placed = _flag_whole_prompt(prompt, _match_visible(placed, visible))
+    placed = _match_visible(placed, visible)
     parts = tuple(
         Visible(name, any(p.state == "visible" and p.piece.value == value for p in placed))
         for name, value in visible.items()
@@ -132,11 +133,12 @@ def take(
     reasons = {_REASON_OF_STATE[p.state] for p in placed if p.state in _REASON_OF_STATE}
     if any(p.note == AMBIGUOUS for p in placed):
         reasons.add("ambiguous_piece")
-    if not any(p.state not in ("empty", "not_placed", "visible") for p in placed) and prompt.total:
+    silent = ("empty", "not_placed", "visible") if prompt.total else ("empty", "not_placed")
+    if all(p.state in silent for p in placed):
         reasons.add("no_pieces")
     if any(part.kind == "reference" for part in prompt.outside):
         reasons.add("held_by_reference")
-    if _cut_without_offsets(prompt.segments, placed):
+    if _cut_without_offsets(prompt.segments, gaps):
         reasons.add("cut_without_offsets")
     if not all(part.declared for part in parts):
         reasons.add("undeclared_model_visible_part")
@@ -157,24 +159,13 @@ def take(
 def _match_visible(placed: tuple[Placed, ...], visible: Mapping[str, Any]) -> tuple[Placed, ...]:
     """A piece that is a JSON value stands in no text: it accounts for the part that it equals."""
     values = list(visible.values())
-    return tuple(
-        p if p.piece.value is None else Placed(p.piece, "visible" if p.piece.value in values else "unlocatable")
-        for p in placed
-    )
+    return tuple(p if p.piece.value is None else Placed(p.piece, _state_of_value(p.piece, values)) for p in placed)
 
 
-def _flag_whole_prompt(prompt: Split, placed: tuple[Placed, ...]) -> tuple[Placed, ...]:
-    """Rule 3: no producer may be the whole prompt."""
-    filled = [number for number, segment in enumerate(prompt.segments) if segment.text]
-    if len(filled) != 1:
-        return placed
-    whole = len(prompt.segments[filled[0]].text)
-    return tuple(
-        Placed(p.piece, "whole_prompt", note="one piece is the whole prompt: that says nothing about its parts")
-        if p.state == "located" and p.start == 0 and p.end == whole
-        else p
-        for p in placed
-    )
+def _state_of_value(piece: Piece, values: list[Any]) -> State:
+    if piece.value in values:
+        return "visible"
+    return "not_placed" if piece.offered else "unlocatable"
 
 
 def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Gap, ...]:
@@ -194,7 +185,12 @@ def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Ga
 
 def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int]]:
     """Each located piece's own characters: an outer piece gives way where an inline one rides inside it."""
-    inner = [p for p in placed if p.state == "located" and p.piece.inline]
+    inner: dict[int | None, list[tuple[int, int]]] = {}
+    for p in placed:
+        if p.state == "located" and p.piece.inline and p.start is not None and p.end is not None:
+            inner.setdefault(p.segment, []).append((p.start, p.end))
+    for spans in inner.values():
+        spans.sort()
     for p in placed:
         if p.state != "located" or p.start is None or p.end is None:
             continue
@@ -202,22 +198,20 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int]]:
             yield p.piece, p.start, p.end
             continue
         reached = p.start
-        for i in sorted(inner, key=lambda i: i.start or 0):
-            if i.segment == p.segment and i.start is not None and i.end is not None and p.start <= i.start < p.end:
-                yield p.piece, reached, max(reached, i.start)
-                reached = max(reached, i.end)
-        yield p.piece, reached, max(reached, p.end)
+        spans = inner.get(p.segment, [])
+        for start, end in spans[max(0, bisect_left(spans, (p.start,)) - 1) :]:  # they do not overlap each other
+            if start >= p.end:
+                break
+            yield p.piece, reached, max(reached, min(start, p.end))
+            reached = max(reached, min(end, p.end))
+        yield p.piece, reached, p.end
 
 
-def _cut_without_offsets(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> bool:
+def _cut_without_offsets(segments: tuple[Segment, ...], gaps: tuple[Gap, ...]) -> bool:
     """Whether a cut part of the prompt lies outside every located piece: nobody can say whose it was."""
-    for number, segment in enumerate(segments):
-        for start, end in segment.cuts:
-            covered = sum(
-                max(0, min(end, p.end or 0) - max(start, p.start or 0))
-                for p in placed
-                if p.state == "located" and p.segment == number and not p.piece.inline
-            )
-            if covered < end - start:
-                return True
+    for gap in gaps:
+        cuts = segments[gap.segment].cuts
+        at = bisect_left(cuts, (gap.end,))
+        if at and cuts[at - 1][1] > gap.start:
+            return True
     return False

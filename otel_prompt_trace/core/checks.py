@@ -52,7 +52,10 @@ def integrity(call: Call) -> tuple[Status, str]:
     """Whether every segment of the stored prompt has the digest that was taken when it was recorded."""
     if call.request is None or call.prompt is None:
         return "unknown", "no prompt was recorded"
-    described = {entry.get("path"): entry for entry in call.request.get("segments") or ()}
+    entries = call.request.get("segments")
+    described = {str(e.get("path")): e for e in (entries if isinstance(entries, list) else ()) if isinstance(e, dict)}
+    if len(described) > len(call.prompt.segments):
+        return "fail", f"{len(call.prompt.segments)} segments, {len(described)} were recorded"
     unkeyed = 0
     for segment in call.prompt.segments:
         entry = described.get(segment.path)
@@ -104,7 +107,7 @@ def _none_in(census: Census | None, state: str) -> tuple[Status, str]:
 
 def chunks_in_prompt(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that stand in the prompt, by rank. Located, not merely declared."""
-    located = {p.source_id for p in census.located if p.source_id is not None} if census else set()
+    located = {str(p.source_id) for p in census.located if p.source_id is not None} if census else set()
     return [chunk for hit in record.retrieved if (chunk := str(hit.get("chunk_id"))) in located]
 
 
@@ -135,16 +138,17 @@ def _chunk_identity(record: Record, census: Census | None) -> tuple[Status, str]
 
 def _chunks_located(record: Record, census: Census | None) -> tuple[Status, str]:
     retrieved = {str(hit.get("chunk_id")) for hit in record.retrieved}
-    declared = [p for p in census.pieces if p.source_id in retrieved] if census else []
+    named = [p for p in census.pieces if p.source_id is not None and p.source_id in retrieved] if census else []
+    declared = [p for p in named if p.state not in ("not_placed", "empty")]
     if not declared:
         return "unknown", "no piece names a retrieved chunk as its source"
-    lost = [f"{p.piece.label} ({p.note or p.state})" for p in declared if p.state in ("unlocatable", "contested")]
+    lost = [f"{p.piece.label} ({p.note or p.state})" for p in declared if p.state != "located"]
     return ("fail", "; ".join(lost)) if lost else ("pass", f"{len(declared)} located by offset")
 
 
 def _rank_prefix(record: Record, census: Census | None) -> tuple[Status, str]:
     kept = set(chunks_in_prompt(record, census))
-    ranks = [hit.get("rank") or number for number, hit in enumerate(record.retrieved, 1)]
+    ranks = [_rank(hit.get("rank"), number) for number, hit in enumerate(record.retrieved, 1)]
     inside = [rank for rank, hit in zip(ranks, record.retrieved, strict=True) if str(hit.get("chunk_id")) in kept]
     if not inside:
         return "unknown", "no retrieved chunk stands in the prompt"
@@ -158,9 +162,12 @@ def _rank_prefix(record: Record, census: Census | None) -> tuple[Status, str]:
     return "fail", f"rank {named} is missing while rank {max(inside)} is in the prompt"
 
 
+def _rank(rank: object, number: int) -> int:
+    return rank if isinstance(rank, int) else number
+
+
 def _token_identity(call: Call, local: int | None) -> tuple[Status, str]:
-    usage = normalize((call.response or {}).get("usage"))
-    reported = usage.get("input_tokens")
+    reported = normalize((call.response or {}).get("usage")).get("input_tokens")
     if reported is None:
         return "unknown", "the provider reported no input tokens"
     if local is None:
@@ -175,14 +182,16 @@ def _token_identity(call: Call, local: int | None) -> tuple[Status, str]:
     seen = f"{local} counted here, {reported} reported: {gap} more"
     if gap <= wrapper and not call.visible:
         return "pass", f"{seen}, within the chat wrapper of {messages} message(s)"
-    candidates = ["chat wrapper", *(name.replace("_", " ") for name in call.visible)]
-    return "unknown", f"{seen}; candidates: {', '.join(candidates)}"
+    candidates = [name.replace("_", " ") for name in call.visible]
+    candidates += sorted({f"{part.kind} parts" for part in call.prompt.outside}) if call.prompt else []
+    return "unknown", f"{seen}; " + (f"candidates: {', '.join(candidates)}" if candidates else "unexplained")
 
 
 def _finish_reason(call: Call) -> tuple[Status, str]:
     reason: Any = (call.response or {}).get("finish_reason")
     if reason is None:
         return "unknown", "no finish reason"
-    if reason in _COMPLETE:
+    name = str(reason).lower()  # Google's are in capitals
+    if name in _COMPLETE:
         return "pass", str(reason)
-    return ("fail", f"the answer was cut: {reason}") if reason in _CUT else ("unknown", str(reason))
+    return ("fail", f"the answer was cut: {reason}") if name in _CUT else ("unknown", str(reason))

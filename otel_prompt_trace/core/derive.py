@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from otel_prompt_trace.core.census import Census, take
-from otel_prompt_trace.core.pieces import Piece, Placed
+from otel_prompt_trace.core.pieces import Placed
 from otel_prompt_trace.core.prompt import replay
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Call, OfferKey, Record, offer_key
 from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.verdict import in_order
 
@@ -36,7 +36,8 @@ def derive(record: Record) -> tuple[Derivation, ...]:
     some call holds it, it is ``not_placed`` in the others.
     """
     taken = [(call, _census(call)) for call in record.calls]
-    held = {_key(p.piece) for _, census in taken if census for p in census.located if p.piece.offered}
+    found = (p for _, census in taken if census for p in census.pieces if p.state in ("located", "visible"))
+    held = {offer_key(p.piece) for p in found if p.piece.offered}
     return tuple(
         Derivation(call, None if census is None else _settle_offers(census, held), _rendered(call))
         for call, census in taken
@@ -49,12 +50,10 @@ def _census(call: Call) -> Census | None:
     return take(call.prompt, call.declared, visible=call.visible)
 
 
-def _key(piece: Piece) -> tuple[str, str | None, str | None, str | None]:
-    return piece.producer, piece.source_id, piece.text, piece.hmac_sha256
-
-
-def _settle_offers(census: Census, held: set[tuple[str, str | None, str | None, str | None]]) -> Census:
-    lost = [p for p in census.pieces if p.state == "not_placed" and not p.piece.inferred and _key(p.piece) not in held]
+def _settle_offers(census: Census, held: set[OfferKey]) -> Census:
+    lost = [
+        p for p in census.pieces if p.state == "not_placed" and not p.piece.inferred and offer_key(p.piece) not in held
+    ]
     if not lost:
         return census
     note = "offered to the query, and no call of it holds it"
@@ -68,4 +67,9 @@ def _rendered(call: Call) -> bool | None:
     if prompt is None:
         return None
     built = replay(call.pieces, len(prompt.segments))
-    return None if built is None else built == tuple(segment.text for segment in prompt.segments)
+    if built is None:
+        return None
+    texts = [segment.text for segment in prompt.segments]
+    if any(len(part) < len(text) and text.startswith(part) for part, text in zip(built, texts, strict=True)):
+        return None  # what follows the last placed piece is a gap like any other: the census names it
+    return list(built) == texts

@@ -78,7 +78,7 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
     call, census = derivation.call, derivation.census
     tokens = _prompt_tokens(call, count_tokens)
     reasons = set(census.reasons) if census else {"no_prompt"}
-    if call.evidence in ("hook", "attributes"):
+    if call.request is not None and call.evidence not in ("wire", "declared"):
         reasons.add("weak_evidence")
     if integrity(call)[0] == "fail" or derivation.rendered is False:
         reasons.add("sha256_failed")
@@ -105,7 +105,7 @@ def _prompt_tokens(call: Call, count_tokens: CountTokens | None) -> int | None:
     """The application's own count if it gave one, else a local count of every segment."""
     request = call.request or {}
     given = request.get("prompt_tokens")
-    if isinstance(given, int):
+    if isinstance(given, int) and not isinstance(given, bool):
         return given
     model = request.get("encoding") or request.get("model")
     if count_tokens is None or not isinstance(model, str) or call.prompt is None:

@@ -73,7 +73,7 @@ class Prompt:
     def messages(self) -> list[dict[str, Any]]:
         """The messages, as model APIs take them: ``[{"role": …, "content": …}]``; one string is a user message."""
         return [
-            {"role": role or "user", "content": "".join(texts)}
+            {"role": "user" if role is None else role, "content": "".join(texts)}
             for role, texts in zip(self._roles, self._texts, strict=True)
         ]
 
@@ -134,7 +134,7 @@ def replay(pieces: tuple[Piece, ...], segments: int) -> tuple[str, ...] | None:
     placed = sorted((p for p in pieces if p.segment is not None and p.start is not None), key=_place)
     for piece in placed:
         position = piece.segment or 0
-        if position >= segments or piece.text is None or piece.start != reached[position]:
+        if not 0 <= position < segments or piece.text is None or piece.start != reached[position]:
             return None
         built[position].append(piece.text)
         reached[position] += len(piece.text)

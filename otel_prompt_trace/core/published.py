@@ -76,9 +76,11 @@ def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
 def _prompt(prompt: Split | None, request: dict[str, Any]) -> Any:
     if prompt is None:
         return None
-    if "prompt" in request or len(prompt.segments) == 1:
-        return request.get("prompt") if "prompt" in request else prompt.segments[0].text
-    return [{"path": s.path, "role": s.role, "text": s.text} for s in prompt.segments]
+    if request.get("messages") is None:
+        return request.get("prompt")
+    if len(prompt.segments) == 1:
+        return prompt.segments[0].stored or prompt.segments[0].text
+    return [{"path": s.path, "role": s.role, "text": s.stored or s.text} for s in prompt.segments]
 
 
 def _census(grade: CallGrade) -> dict[str, Any]:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import orjson
 
 from otel_prompt_trace.core.events import Event, Problem, distinct, readable
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.seal import piece_of
 from otel_prompt_trace.core.segments import Split, split
+from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.core.verdict import EVIDENCE
 
-_RANK = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
+OfferKey: TypeAlias = "tuple[str, str | None, str | None, str | None, bytes]"
+
+_RANK: dict[str, int] = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Call:
     @property
     def request(self) -> Event | None:
         """The request with the strongest evidence, the earliest of equals."""
-        return min(self.requests, key=lambda event: _RANK.get(event.get("evidence", ""), 9), default=None)
+        return min(self.requests, key=lambda event: _RANK.get(str(event.get("evidence")), 9), default=None)
 
     @property
     def response(self) -> Event | None:
@@ -50,7 +55,8 @@ class Call:
     @property
     def evidence(self) -> str | None:
         """How the prompt was learned."""
-        return None if self.request is None else self.request.get("evidence")
+        evidence = None if self.request is None else self.request.get("evidence")
+        return None if evidence is None else str(evidence)
 
     @property
     def unfinished(self) -> bool:
@@ -112,19 +118,22 @@ class Record:
         """Milliseconds of each stage, as measured by ``stage()``; of several of one name the sum."""
         total: dict[str, int] = {}
         for end in self.of("end"):
-            for stage, milliseconds in (end.get("ms") or {}).items():
-                total[stage] = total.get(stage, 0) + milliseconds
+            stages = end.get("ms")
+            for stage, milliseconds in stages.items() if isinstance(stages, dict) else ():
+                if isinstance(milliseconds, int | float):
+                    total[stage] = total.get(stage, 0) + int(milliseconds)
         return total
 
     @property
     def retrieved(self) -> tuple[dict[str, Any], ...]:
         """The hits of every retrieval, in the order in which they were recorded."""
-        return tuple(hit for event in self.of("retrieval") for hit in event.get("hits") or () if isinstance(hit, dict))
+        hits = (hit for event in self.of("retrieval") for hit in _items(event.get("hits")))
+        return tuple(hit for hit in hits if isinstance(hit, dict))
 
     @property
     def dropped(self) -> tuple[str, ...]:
         """Ids of the chunks which the application says it retrieved and left out of the prompt."""
-        return tuple(str(chunk) for event in self.of("retrieval") for chunk in event.get("dropped") or ())
+        return tuple(str(chunk) for event in self.of("retrieval") for chunk in _items(event.get("dropped")))
 
     def of(self, kind: str) -> tuple[Event, ...]:
         """The readable events of one kind, in order."""
@@ -136,6 +145,10 @@ def project(qid: str, events: Iterable[Event], problems: Sequence[Problem] = (),
     ordered = tuple(sorted(distinct(events), key=_order))
     known = [event for event in ordered if readable(event)]
     return Record(qid, ordered, tuple(_calls(known)), tuple(problems), waiting)
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _order(event: Event) -> tuple[str, str, int]:
@@ -165,8 +178,13 @@ def _calls(events: list[Event]) -> Iterable[Call]:
 def _offered(events: list[Event]) -> tuple[Piece, ...]:
     """Pieces declared in the query outside a call; declaring the same again refreshes the offer."""
     pieces = [piece_of(event) for event in events if event["kind"] == "piece" and event.get("call") is None]
-    unique = {(piece.producer, piece.source_id, piece.text, piece.hmac_sha256): piece for piece in pieces}
-    return tuple(unique.values())
+    return tuple({offer_key(piece): piece for piece in pieces}.values())
+
+
+def offer_key(piece: Piece) -> OfferKey:
+    """What makes two offers one and the same: producer, source id and text, or what stands in a text's place."""
+    value = b"" if piece.value is None else orjson.dumps(wrap(piece.value), option=orjson.OPT_SORT_KEYS)
+    return piece.producer, piece.source_id, piece.text, piece.hmac_sha256, value
 
 
 def _inferred(events: list[Event], first: Event) -> Iterable[Piece]:
@@ -177,4 +195,5 @@ def _inferred(events: list[Event], first: Event) -> Iterable[Piece]:
         if event["kind"] == "response" and isinstance(event.get("output"), str):
             yield Piece("model", event["output"], source_id=event.get("call"), offered=True, inferred=True)
         elif event["kind"] == "tool_call" and isinstance(event.get("result"), str):
-            yield Piece("tool", event["result"], trust="tool", source_id=event.get("name"), offered=True, inferred=True)
+            name = None if event.get("name") is None else str(event["name"])
+            yield Piece("tool", event["result"], trust="tool", source_id=name, offered=True, inferred=True)

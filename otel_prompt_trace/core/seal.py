@@ -8,6 +8,10 @@ anything is written.
 A stored ``request`` holds ``prompt`` (a string) or ``messages`` (a list), and for each segment its path, role,
 ``chars`` and ``sha256``; ``sha256`` of a single segment stands on the event too, ``chars`` is the total. Under
 another policy than ``store`` the digests are keyed (``hmac_sha256``): a bare hash of a short text is soon guessed.
+
+A policy of the query withholds every text. A policy of one piece withholds that piece and its place in the prompt;
+the piece around it then stands by its offsets, since its own text would tell. What can't be located is cut
+wherever it stands: in doubt nothing is kept.
 """
 
 from __future__ import annotations
@@ -15,24 +19,31 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import orjson
+
 from otel_prompt_trace.core.census import take
+from otel_prompt_trace.core.cutting import Digest, Place, cut_outside, cut_text, cut_value, replace_at
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.segments import Segment, Split, split
-from otel_prompt_trace.core.text import Cut, CutText, sha256_text, utf8
+from otel_prompt_trace.core.text import CutText, sha256_text, utf8, wrap
+from otel_prompt_trace.core.verdict import EVIDENCE
 
 POLICIES = ("store", "hash")
-Digest = Callable[[str], str]
 
+_STRENGTH = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
 _TEXTS = {  # the fields of each kind that hold text of the conversation, and fall under the query's policy
     "query": ("question",),
     "retrieval": ("hits", "question"),
+    "request": ("parameters",),
     "response": ("output",),
     "tool_call": ("arguments", "result"),
     "content": ("value",),
-    "feedback": ("comment",),
+    "feedback": ("comment", "fields"),
 }
 
 
@@ -48,13 +59,20 @@ def seal(events: Sequence[Event], policy: str = "store", digest: Digest | None =
         events: the events of one query that were captured together.
         policy: the query's policy for text.
         digest: the keyed digest; needed for any other policy than ``store``.
+
+    Raises:
+        ValueError: something must be withheld, and there is no digest to keep in its place.
     """
-    requests = {event.get("call"): event for event in events if event["kind"] == "request"}
-    splits = {call: split(_prompt(event)) for call, event in requests.items() if _prompt(event) is not None}
-    filled = [_fill(event, splits.get(event.get("call"))) for event in events]
-    if digest is not None and (policy != "store" or any(event.get("policy", "store") != "store" for event in filled)):
+    splits = {n: taken for n, event in enumerate(events) if (taken := _split(event)) is not None}
+    placements: dict[Any, Split] = {}
+    for number, taken in splits.items():
+        placements.setdefault(events[number].get("call"), taken)
+    filled = [_fill(event, placements.get(event.get("call"))) for event in events]
+    if policy != "store" or any(event.get("policy", "store") != "store" for event in filled):
+        if digest is None:
+            raise ValueError(f"policy {policy!r} needs a keyed digest")
         return _withhold(filled, splits, policy, digest)
-    return [_measure(event, splits.get(event.get("call"))) if event["kind"] == "request" else event for event in filled]
+    return [_measure(event, splits[n]) if n in splits else event for n, event in enumerate(filled)]
 
 
 def needs_policy(events: Sequence[Event], policy: str) -> bool:
@@ -71,21 +89,27 @@ def prompt_digest(request: Event) -> str | None:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None
 
 
-def _prompt(event: Event) -> Any:
-    return event["messages"] if event.get("messages") is not None else event.get("prompt")
+def _split(event: Event) -> Split | None:
+    if event["kind"] != "request":
+        return None
+    prompt = event["messages"] if event.get("messages") is not None else event.get("prompt")
+    try:
+        return None if prompt is None else split(prompt)
+    except TypeError:  # of a shape that we do not know: kept as it was handed over, or cut whole
+        return None
 
 
 def _fill(event: Event, prompt: Split | None) -> Event:
     """Give a placed piece its text, which the captured event left out because the prompt holds it."""
-    if event["kind"] != "piece" or "text" in event or "start" not in event or prompt is None:
+    if event["kind"] != "piece" or "text" in event or "start" not in event or "hmac_sha256" in event or prompt is None:
         return event
-    segment = prompt.segments[event["segment"]]
-    return {**event, "text": segment.text[event["start"] : event["end"]]}
+    number, start, end = _whole(event.get("segment", 0)), _whole(event["start"]), _whole(event.get("end"))
+    if number is None or number >= len(prompt.segments) or start is None or end is None:
+        return event
+    return {**event, "text": prompt.segments[number].text[start:end]}
 
 
-def _measure(event: Event, prompt: Split | None) -> Event:
-    if prompt is None:
-        return event
+def _measure(event: Event, prompt: Split) -> Event:
     segments = [_described(segment, {"sha256": sha256_text(segment.text)}) for segment in prompt.segments]
     return _with_segments(event, prompt, segments)
 
@@ -109,115 +133,131 @@ def _with_segments(event: Event, prompt: Split, segments: list[dict[str, Any]]) 
     }
 
 
-def _withhold(events: list[Event], splits: dict[Any, Split], policy: str, digest: Digest) -> list[Event]:
+def _withhold(events: list[Event], splits: dict[int, Split], policy: str, digest: Digest) -> list[Event]:
     """Locate every piece while the texts are still here, then keep digests in place of what must not be kept."""
-    cuts: dict[Any, list[tuple[int, int, int]]] = {}
-    located: dict[int, tuple[int, int, int]] = {}
-    for call, prompt in splits.items():
-        numbers = [n for n, e in enumerate(events) if e["kind"] == "piece" and e.get("call") == call]
-        placed = take(prompt, [piece_of(events[n]) for n in numbers]).pieces
-        for number, found in zip(numbers, placed, strict=True):
-            if found.segment is None or found.start is None or found.end is None:
-                continue
-            place = (found.segment, found.start, found.end)
-            located[number] = place
-            if _policy(events[number], policy) != "store":
-                cuts.setdefault(call, []).append(place)
-    return [
-        _withheld(event, splits.get(event.get("call")), cuts.get(event.get("call"), []), located.get(n), policy, digest)
-        for n, event in enumerate(events)
-    ]
+    pieces = {n: piece_of(event) for n, event in enumerate(events) if event["kind"] == "piece"}
+    withheld = {n for n in pieces if _policy(events[n], policy) != "store"}
+    telling: set[int] = set()  # pieces whose own text would tell what is withheld beside or inside them
+    places: dict[int, tuple[int, int, int]] = {}
+    sealed = list(events)
+    for number in sorted(splits, key=lambda n: _STRENGTH.get(events[n].get("evidence", ""), 9), reverse=True):
+        call, prompt = events[number].get("call"), splits[number]
+        candidates = _candidates(events, pieces, call)
+        found = zip(candidates, take(prompt, [pieces[n] for n in candidates]).pieces, strict=True)
+        here = {n: (p.segment or 0, p.start or 0, p.end or 0) for n, p in found if p.state == "located"}
+        cuts = _cuts(events, pieces, withheld.intersection(candidates), here, prompt, policy)
+        telling |= {
+            n for n, (segment, a, b) in here.items() if n not in withheld and _meets(cuts.get(segment, ()), a, b)
+        }
+        for n in candidates:
+            if events[n].get("call") == call:  # the strongest request comes last, and its offsets count
+                places.pop(n, None)
+                places |= {n: here[n]} if n in here else {}
+        sealed[number] = _cut_request(events[number], prompt, cuts, policy, digest)
+    secrets = [text for n in withheld if (text := pieces[n].text)]
+    for number, event in enumerate(events):
+        if event["kind"] == "piece":
+            text = pieces[number].text or ""
+            tells = number in telling or (number not in places and any(secret in text for secret in secrets))
+            sealed[number] = _seal_piece(event, places.get(number), number in withheld or tells, policy, digest)
+        elif number not in splits and policy != "store":
+            sealed[number] = _cut_fields(event, policy, digest)
+    return sealed
 
 
-def _withheld(
-    event: Event,
-    prompt: Split | None,
-    cuts: list[tuple[int, int, int]],
-    place: tuple[int, int, int] | None,
+def _candidates(events: list[Event], pieces: dict[int, Piece], call: Any) -> list[int]:
+    """The pieces that may stand in a call's prompt: its own, and what the query offers unless it has copies of it."""
+    own = [n for n in pieces if events[n].get("call") == call]
+    shared = [n for n in pieces if events[n].get("call") is None and call is not None]
+    if any(pieces[n].offered for n in own):
+        shared = []
+    return sorted(own + shared, key=lambda n: pieces[n].offered)
+
+
+def _cuts(
+    events: list[Event],
+    pieces: dict[int, Piece],
+    withheld: set[int],
+    located: dict[int, tuple[int, int, int]],
+    prompt: Split,
     policy: str,
-    digest: Digest,
-) -> Event:
-    if event["kind"] == "request" and prompt is not None:
-        return _cut_request(event, prompt, cuts, policy, digest)
-    if event["kind"] == "piece":
-        if place is not None:
-            event = {**event, "segment": place[0], "start": place[1], "end": place[2]}
-        if _policy(event, policy) != "store" and isinstance(event.get("text"), str):
-            text = event["text"]
-            kept = {name: value for name, value in event.items() if name not in ("text", "value")}
-            return {**kept, "policy": _policy(event, policy), "chars": len(text), "hmac_sha256": digest(text)}
-        return event
-    if policy == "store":
-        return event
-    return {
-        name: _cut_all(value, policy, digest) if name in _TEXTS.get(event["kind"], ()) else value
-        for name, value in event.items()
-    }
+) -> dict[int, list[Place]]:
+    """What must be cut, by segment: where a piece is located, and all its occurrences where it is not."""
+    cuts: dict[int, list[Place]] = {}
+    found = withheld.intersection(located)
+    for n in found:
+        segment, start, end = located[n]
+        cuts.setdefault(segment, []).append((start, end, _policy(events[n], policy)))
+    done = {pieces[n].text for n in found}
+    for n in withheld - found:
+        text = pieces[n].text
+        if not text or text in done:
+            continue
+        for number, part in enumerate(prompt.segments):
+            position = part.text.find(text)
+            while position >= 0:
+                end = position + len(text)
+                cuts.setdefault(number, []).append((position, end, _policy(events[n], policy)))
+                position = part.text.find(text, end)
+    return cuts
 
 
-def _cut_request(event: Event, prompt: Split, cuts: list[tuple[int, int, int]], policy: str, digest: Digest) -> Event:
-    texts: dict[str, str | CutText] = {}
+def _meets(cuts: Sequence[Place], start: int, end: int) -> bool:
+    return any(first < end and start < last for first, last, _ in cuts)
+
+
+def _seal_piece(event: Event, place: tuple[int, int, int] | None, withheld: bool, policy: str, digest: Digest) -> Event:
+    kept = dict(event)
+    if place is not None:
+        kept["segment"], kept["start"], kept["end"] = place
+    if not withheld:
+        return kept
+    text, value = kept.pop("text", None), kept.pop("value", None)
+    if value is not None:
+        kept["hmac_sha256"] = digest(orjson.dumps(wrap(value), option=orjson.OPT_SORT_KEYS).decode())
+    if isinstance(text, str):
+        kept |= {"chars": len(text), "hmac_sha256": digest(text)}
+    return {**kept, "policy": _policy(event, policy)}
+
+
+def _cut_fields(event: Event, policy: str, digest: Digest) -> Event:
+    texts = _TEXTS.get(event["kind"], ())
+    if event["kind"] == "request":  # of a shape that can't be taken apart
+        texts = (*texts, "prompt", "messages", "tools", "response_format")
+    return {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
+
+
+def _cut_request(event: Event, prompt: Split, cuts: Mapping[int, list[Place]], policy: str, digest: Digest) -> Event:
+    cut: dict[str, Callable[[Any], Any]] = {}
     described = []
     for number, segment in enumerate(prompt.segments):
-        places = [(0, len(segment.text))] if policy != "store" else [(a, b) for s, a, b in cuts if s == number]
+        places = cuts.get(number, []) if policy == "store" else [(0, len(segment.text), policy)]
         if segment.text and places:
-            name = policy if policy != "store" else "hash"
-            texts[segment.path] = _cut_text(segment.text, places, name, digest)
+            cut[segment.path] = partial(_cut_leaf, places=places, policy=policy, digest=digest)
             described.append(_described(segment, {"hmac_sha256": digest(segment.text)}))
         else:
             described.append(_described(segment, {"sha256": sha256_text(segment.text)}))
-    body = {name: value for name, value in event.items() if name not in ("tools", "response_format")}
-    if policy == "store":
-        body = dict(event)
-    elif "tools" in event or "response_format" in event:
-        body["model_visible_withheld"] = True
-    if event.get("messages") is not None:
-        body["messages"] = [_replace(message, f"messages[{n}]", texts) for n, message in enumerate(event["messages"])]
+    body = dict(event)
+    if policy != "store":
+        body |= {name: cut_value(body[name], policy, digest) for name in _TEXTS["request"] if name in body}
+        cut |= {part.path: partial(cut_outside, policy=policy, digest=digest) for part in prompt.outside}
+        prompt = replace(prompt, outside=tuple(replace(part, detail="withheld") for part in prompt.outside))
+        if [name for name in ("tools", "response_format") if body.pop(name, None)]:
+            body["model_visible_withheld"] = True
+    if body.get("messages") is None:
+        body["prompt"] = replace_at(body["prompt"], "prompt", cut)
     else:
-        body["prompt"] = texts.get("prompt", event["prompt"])
+        body["messages"] = [replace_at(message, f"messages[{n}]", cut) for n, message in enumerate(body["messages"])]
+        if cut and "prompt" in body:
+            body["prompt"] = cut_value(body["prompt"], policy, digest)
     return _with_segments(body, prompt, described)
 
 
-def _replace(value: Any, path: str, texts: Mapping[str, str | CutText]) -> Any:
+def _cut_leaf(value: str | CutText, places: list[Place], policy: str, digest: Digest) -> CutText:
     if isinstance(value, str):
-        return texts.get(path, value)
-    if isinstance(value, Mapping):
-        return {name: _replace(item, f"{path}.{name}", texts) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [_replace(item, f"{path}[{n}]", texts) for n, item in enumerate(value)]
-    return value
-
-
-def _cut_text(text: str, places: list[tuple[int, int]], policy: str, digest: Digest) -> CutText:
-    runs: list[str | Cut] = []
-    reached = 0
-    for first, end in sorted(places):
-        start = max(first, reached)
-        if end <= start:
-            continue
-        if start > reached:
-            runs.append(text[reached:start])
-        runs.append(Cut(end - start, policy, digest(text[start:end])))
-        reached = end
-    if reached < len(text):
-        runs.append(text[reached:])
-    return CutText(tuple(runs))
-
-
-def _cut_all(value: Any, policy: str, digest: Digest) -> Any:
-    """Every string below ``value``, cut whole; numbers and structure stay."""
-    if isinstance(value, str):
-        return _cut_text(value, [(0, len(value))], policy, digest) if value else value
-    if isinstance(value, Mapping):
-        return {
-            name: item if name in ("rank", "chunk_id", "score") else _cut_all(item, policy, digest)
-            for name, item in value.items()
-        }
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [_cut_all(item, policy, digest) for item in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return _cut_all(repr(value), policy, digest)
+        return cut_text(value, places, digest)
+    whole: CutText = cut_value(value, policy, digest)
+    return whole
 
 
 def _policy(event: Event, policy: str) -> str:
@@ -226,20 +266,29 @@ def _policy(event: Event, policy: str) -> str:
 
 
 def piece_of(event: Event) -> Piece:
-    """The piece that a ``piece`` event declares. Without a call it is offered to every call of its query."""
+    """The piece that a ``piece`` event declares. Without a call it is offered to every call of its query.
+
+    A field of another type than it should have counts as absent: a record from outside is read, not trusted.
+    """
+    text, source_id = event.get("text"), event.get("source_id")
+    chars = len(text) if isinstance(text, CutText) else _whole(event.get("chars"))
     return Piece(
         producer=str(event.get("producer")),
-        text=event.get("text"),
+        text=text if isinstance(text, str) else None,
         trust=str(event.get("trust", "unknown")),
         policy=str(event.get("policy", "store")),
-        source_id=event.get("source_id"),
+        source_id=None if source_id is None else str(source_id),
         inline=bool(event.get("inline")),
-        offered=bool(event.get("offered")) or "call" not in event,
+        offered=bool(event.get("offered")) or event.get("call") is None,
         inferred=bool(event.get("inferred")),
-        segment=event.get("segment"),
-        start=event.get("start"),
-        end=event.get("end"),
-        chars=event.get("chars"),
-        hmac_sha256=event.get("hmac_sha256"),
+        segment=_whole(event.get("segment")),
+        start=_whole(event.get("start")),
+        end=_whole(event.get("end")),
+        chars=chars,
+        hmac_sha256=str(event["hmac_sha256"]) if event.get("hmac_sha256") is not None else None,
         value=event.get("value"),
     )
+
+
+def _whole(number: object) -> int | None:
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None

@@ -37,13 +37,14 @@ class Segment:
     """One string of the prompt, with the JSON path at which it stood (``messages[2].content``) and its role.
 
     ``text`` is as long as the original, in code points; the parts that a policy cut are listed in ``cuts`` as
-    (start, end) and hold a filler.
+    (start, end) and hold a filler. ``stored`` is then the text as it was stored.
     """
 
     path: str
     text: str
     role: str | None = None
     cuts: tuple[tuple[int, int], ...] = ()
+    stored: CutText | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def segment(path: str, value: str | CutText, role: str | None = None) -> Segment
     """A segment from a stored text, cut or whole."""
     if isinstance(value, str):
         return Segment(path, value, role)
-    return Segment(path, value.filled, role, tuple((start, end) for start, end, _ in value.cuts()))
+    return Segment(path, value.filled, role, tuple((start, end) for start, end, _ in value.cuts()), value)
 
 
 def child(path: str, name: object) -> str:

@@ -101,7 +101,7 @@ def wrap(value: Any, depth: int = 0) -> Any:
     if isinstance(value, CutText):
         return {"runs": [_wrap_run(run) for run in value.runs]}
     if isinstance(value, Foreign):
-        return {"object": value.kind, "repr": value.repr}
+        return {"object": _printable(value.kind), "repr": _printable(value.repr)}
     if isinstance(value, bytes | bytearray | memoryview):
         return _base64(bytes(value), "bytes")
     if depth >= _DEPTH:
@@ -177,10 +177,7 @@ def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
     plain: dict[str, Any] = {}
     for key, item in value.items():
         name = str.__str__(key) if isinstance(key, str) else str(key)
-        try:
-            name.encode()
-        except UnicodeEncodeError:  # JSON has no other place for a name; the escape is visible, the value whole
-            name = name.encode("utf-8", "backslashreplace").decode()
+        name = _printable(name)  # JSON has no other place for a name; the escape is visible, the value whole
         if name in plain:  # 1 and "1", say: JSON would keep one of the two
             return _foreign(value)
         plain[name] = wrap(item, depth + 1)
@@ -205,7 +202,11 @@ def _base64(raw: bytes, encoding: str) -> dict[str, str]:
 def _foreign(value: object) -> dict[str, str]:
     kind = type(value)
     try:
-        shown = repr(value).encode("utf-8", "backslashreplace").decode()
+        shown = _printable(repr(value))
     except Exception:  # noqa: BLE001 - a repr is somebody else's code: it must not take the record with it
         shown = ""
-    return {"object": f"{kind.__module__}.{kind.__qualname__}", "repr": shown}
+    return {"object": _printable(f"{kind.__module__}.{kind.__qualname__}"), "repr": shown}
+
+
+def _printable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

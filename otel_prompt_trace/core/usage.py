@@ -2,7 +2,7 @@
 
 OpenAI's ``prompt_tokens`` and ``input_tokens`` include cached tokens; Anthropic's ``input_tokens`` exclude them and
 report them beside (``cache_read_input_tokens``, ``cache_creation_input_tokens``). ``input_tokens`` here always
-includes them: it is the number of tokens that the model was given.
+includes them: it is the number of tokens that the model was given. Normalizing what is normalized changes nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ _ANTHROPIC_CACHE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHED = (("prompt_tokens_details", "cached_tokens"), ("input_tokens_details", "cached_tokens"))
 
 
-def normalize(usage: Mapping[str, Any] | None) -> dict[str, Any]:
+def normalize(usage: Any) -> dict[str, Any]:
     """``input_tokens`` (cached ones included), ``output_tokens``, ``cached_tokens`` where known.
 
-    Every other field is kept as it was reported, under ``reported`` if its name would clash.
+    Every other field is kept as it was reported; what the sum replaces stands in ``reported_input_tokens``. Anything
+    but a mapping tells nothing.
     """
-    if not usage:
+    if not isinstance(usage, Mapping):
         return {}
+    if "reported_input_tokens" in usage and _number(usage.get("input_tokens")) is not None:
+        return dict(usage)
     known: dict[str, Any] = {}
     given = _first(usage, _INPUT)
-    written_apart = [_number(usage.get(name)) for name in _ANTHROPIC_CACHE]
+    # Proxies add Anthropic's fields to an OpenAI count, which includes them already.
+    apart = _number(usage.get("input_tokens")) is not None and "prompt_tokens" not in usage
+    written_apart = [_number(usage.get(name)) if apart else None for name in _ANTHROPIC_CACHE]
     if given is not None:
         known["input_tokens"] = given + sum(tokens or 0 for tokens in written_apart)
     output = _first(usage, _OUTPUT)
     if output is not None:
         known["output_tokens"] = output
-    cached = written_apart[0] if written_apart[0] is not None else _cached(usage)
+    cached = _first(usage, _ANTHROPIC_CACHE[:1])
+    cached = _cached(usage) if cached is None else cached
     if cached is not None:
         known["cached_tokens"] = cached
     rest = {name: value for name, value in usage.items() if name not in (*_INPUT, *_OUTPUT) and name not in known}
-    if "input_tokens" in known and known["input_tokens"] != given:
+    if given is not None and any(name in usage for name in _ANTHROPIC_CACHE):  # and says that it was summed already
         rest["reported_input_tokens"] = given
     return {**known, **rest}
 

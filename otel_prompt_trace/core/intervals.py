@@ -1,0 +1,45 @@
+"""Disjoint intervals of characters, by segment: what is taken, and by how far to step over it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+
+
+class Intervals:
+    """Half-open intervals [start, end) of which no two overlap; whoever adds one has asked :meth:`overlap` first."""
+
+    def __init__(self, segments: int) -> None:
+        self._starts: list[list[int]] = [[] for _ in range(segments)]
+        self._ends: list[dict[int, int]] = [{} for _ in range(segments)]
+        self._closing: list[set[int]] = [set() for _ in range(segments)]
+
+    def add(self, segment: int, start: int, end: int) -> None:
+        """Take [start, end)."""
+        insort(self._starts[segment], start)
+        self._ends[segment][start] = end
+        self._closing[segment].add(end)
+
+    def remove(self, segment: int, start: int, end: int) -> None:
+        """Give back an interval that was added."""
+        starts = self._starts[segment]
+        del starts[bisect_left(starts, start)]
+        del self._ends[segment][start]
+        self._closing[segment].discard(end)
+
+    def overlap(self, segment: int, start: int, end: int) -> int | None:
+        """The end of an interval that overlaps [start, end), or None."""
+        starts, ends = self._starts[segment], self._ends[segment]
+        at = bisect_left(starts, end)
+        if at and ends[starts[at - 1]] > start:
+            return ends[starts[at - 1]]
+        return None
+
+    def holds(self, segment: int, start: int, end: int) -> bool:
+        """Whether one interval holds all of [start, end)."""
+        starts = self._starts[segment]
+        at = bisect_right(starts, start)
+        return at > 0 and self._ends[segment][starts[at - 1]] >= end
+
+    def touches(self, segment: int, start: int, end: int) -> bool:
+        """Whether an interval ends at ``start`` or begins at ``end``."""
+        return start in self._closing[segment] or end in self._ends[segment]
