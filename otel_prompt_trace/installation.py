@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace
 
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     from otel_prompt_trace.pipeline.shipping import Payloads
     from otel_prompt_trace.sources import Sources
 
+
+class _Removable(Protocol):
+    def remove(self) -> None:
+        """Undo it."""
+
+
 _log = logging.getLogger("otel_prompt_trace")
 _lock = threading.Lock()
-_processors: list[Any] = []
+_installed: list[_Removable] = []
 
 
 def install(
@@ -77,6 +83,19 @@ def install(
     return True
 
 
+def pre_instrument() -> None:
+    """Entry point of ``opentelemetry-instrument``: install if ``PROMPT_TRACE_STORE`` is set. Never raises.
+
+    An exception here would abort every instrumentation of the application.
+    """
+    if not os.environ.get("PROMPT_TRACE_STORE"):
+        return
+    try:
+        install()
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning("prompt-trace does not record: %s", error)
+
+
 def uninstall() -> None:
     """Stop recording, deliver once what waits, and let go of the tracer provider."""
     with _lock:
@@ -93,25 +112,32 @@ def flush(timeout: float = 30.0) -> FlushResult:
 
 
 def attach(tracer_provider: Any = None) -> bool:
-    """Let a provider's ``force_flush`` and ``shutdown`` reach us; False where it takes no span processors."""
+    """Divert the content of a provider's spans, and let its flush and shutdown reach us.
+
+    False where it takes no span processors: then what :func:`query` and :func:`declare` are given is still recorded.
+    """
     runtime = current()
     provider = tracer_provider or trace.get_tracer_provider()
-    add = getattr(provider, "add_span_processor", None)
-    if runtime is None or add is None:
+    if runtime is None or not hasattr(provider, "add_span_processor"):
         return False
-    from otel_prompt_trace.capture.processor import PromptTraceProcessor
+    from otel_prompt_trace.diversion.logs import LogDoor
+    from otel_prompt_trace.diversion.propagator import compose_propagator
+    from otel_prompt_trace.diversion.provider import Diversion
 
-    if not any(p.active and p.provider is provider and p.runtime is runtime for p in _processors):
-        processor = PromptTraceProcessor(runtime, provider)
-        add(processor)
-        _processors.append(processor)
+    if not any(getattr(found, "provider", None) is provider for found in _installed):
+        _installed.append(Diversion(runtime, provider, keep=runtime.settings.spans == "copy"))
+    if not any(isinstance(found, LogDoor) for found in _installed):  # there is one of each in a process
+        _installed.append(LogDoor())
+        propagator = compose_propagator()
+        if propagator is not None:
+            _installed.append(propagator)
+    runtime.diverting = True
     return True
 
 
 def _detach() -> None:
-    for processor in _processors:
-        processor.active = False  # the SDK has no way to take a processor out again
-    _processors.clear()
+    while _installed:
+        _installed.pop().remove()
 
 
 def shown(settings: Settings) -> str:

@@ -61,6 +61,7 @@ class Runtime:
         self._resource = dict(resource or {})
         self._digest: Digest | None = None
         self._open = True
+        self.diverting = False  # whether content is taken off spans and log records
         self._assemble()
         _runtimes.add(self)
 

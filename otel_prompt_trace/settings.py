@@ -7,6 +7,7 @@
 ``PROMPT_TRACE_POLICY``            policy for text: ``store`` (default) or ``hash`` (keyed digests and lengths)
 ``PROMPT_TRACE_HASH_KEY``          the key of those digests; by default one is made and kept beside the spool
 ``PROMPT_TRACE_ENABLED``           ``false`` switches everything off, as ``OTEL_SDK_DISABLED=true`` does
+``PROMPT_TRACE_SPANS``             ``divert`` (default): content leaves spans; ``copy``: it stays on them as well
 ``PROMPT_TRACE_PROPAGATE``         ``true`` sends the qid on in baggage (it reaches model hosts too; default off)
 ``PROMPT_TRACE_ACCEPT_QID``        ``trusted`` lets ``query(join=True)`` continue a qid that arrived in baggage
 ``PROMPT_TRACE_SPOOL_FILE_BYTES``  size of one spool file (default 16 MiB)
@@ -31,6 +32,7 @@ POLICIES = ("store", "hash")
 _CHOICES = {
     "durability": ("memory", "written", "fsync"),
     "policy": POLICIES,
+    "spans": ("divert", "copy"),
     "accept_qid": ("never", "trusted"),
 }
 _SMALLEST_FILE = 64 * 1024
@@ -48,6 +50,7 @@ class Settings:
     durability: str
     policy: str
     enabled: bool
+    spans: str
     propagate: bool
     accept_qid: str
     spool_file_bytes: int
@@ -89,6 +92,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         hash_key=given.get("hash_key") or env.get(_variable("hash_key")) or None,
         durability=choice("durability", "written"),
         policy=choice("policy", _default_policy(env)),
+        spans=choice("spans", "divert"),
         accept_qid=choice("accept_qid", "never"),
         spool_file_bytes=size("spool_file_bytes", 16 * _MIB),
         spool_max_bytes=size("spool_max_bytes", 1024 * _MIB),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from otel_prompt_trace.core import attributes
 from otel_prompt_trace.capture.context import with_call
 from otel_prompt_trace.capture.guard import never_raises, span_never_raises
 from otel_prompt_trace.capture.spans import SpanScope
+from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.pipeline.flags import LINES, REQUEST

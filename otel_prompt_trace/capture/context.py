@@ -27,16 +27,21 @@ class Slot:
         self.qid: str | None = None
 
 
-def current_query() -> Query | None:
-    """The innermost query that is open in this context."""
-    found: Any = context.get_value(_QUERY)
+def current_query(scope: context.Context | None = None) -> Query | None:
+    """The innermost query that is open in a context, by default the current one."""
+    found: Any = context.get_value(_QUERY, scope)
     return found  # type: ignore[no-any-return]
 
 
-def current_call() -> Call | None:
-    """The call that is open in this context, of the innermost query."""
-    found: Any = context.get_value(_CALL)
+def current_call(scope: context.Context | None = None) -> Call | None:
+    """The call that is open in a context, by default the current one, of its innermost query."""
+    found: Any = context.get_value(_CALL, scope)
     return found  # type: ignore[no-any-return]
+
+
+def open_in(scope: context.Context) -> tuple[Query | None, Call | None]:
+    """Query and call that are open in a context, in two look-ups: it is asked at the start of every span."""
+    return scope.get(_QUERY), scope.get(_CALL)  # type: ignore[return-value]
 
 
 def current_slot() -> Slot | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 
-from otel_prompt_trace.core import attributes
 from otel_prompt_trace.capture.call import Call
 from otel_prompt_trace.capture.context import current_call, current_query, current_slot, with_query
 from otel_prompt_trace.capture.guard import never_raises
@@ -21,6 +20,7 @@ from otel_prompt_trace.capture.hits import as_hits
 from otel_prompt_trace.capture.offers import Offers
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.capture.stage import Stage
+from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.qid import check_qid, is_qid
 from otel_prompt_trace.current import current
 from otel_prompt_trace.exceptions import ConfigurationError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
 
-from otel_prompt_trace.core import attributes
 from otel_prompt_trace.capture.guard import span_never_raises
+from otel_prompt_trace.core import attributes
 
 if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime

@@ -12,8 +12,10 @@ from otel_prompt_trace.exceptions import MissingDependency
 
 
 def main() -> None:
-    """Run the command; exit codes: 0 all exact or passed, 1 mismatch, failed check or not found, 2 usage or
-    unreachable store, 3 nothing worse than unknown.
+    """Run the command.
+
+    Exit codes: 0 all exact or passed; 1 a mismatch, a failed check, or not found; 2 usage or unreachable store;
+    3 nothing worse than unknown.
     """
     try:
         from otel_prompt_trace.cli.app import run

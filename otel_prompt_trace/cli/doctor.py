@@ -25,7 +25,7 @@ def doctor(settings: Settings, app: str | None, json_: bool) -> int:
         sys.path.insert(0, str(Path.cwd()))
         try:
             import_module(app)
-        except Exception as error:  # noqa: BLE001 - somebody else's module may raise anything
+        except Exception as error:
             raise click.BadParameter(f"{app} can't be imported: {error}", param_hint="--app") from error
     findings = list(examine(settings))
     if json_:

@@ -13,14 +13,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-
 _COLORS = {"exact": "green", "pass": "green", "ok": "green", "stored": "green"}
 _COLORS |= {"mismatch": "red", "fail": "red", "lost": "red"}
 _COLORS |= {"unknown": "yellow", "warn": "yellow", "spooled": "yellow"}
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON on standard output, of a value that JSON carries (else it goes through ``core.text.wrap`` first)."""
+    """Indented JSON on standard output, of a value that JSON carries (others go through ``core.text.wrap`` first)."""
     sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
 

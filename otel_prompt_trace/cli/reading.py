@@ -108,9 +108,7 @@ def ls(settings: Settings, limit: int, since: date | None, until: date | None, j
 def _row(event: Event, record: Record) -> tuple[str, str, str, str]:
     number = next((str(c.number) for c in record.calls if c.id == event.get("call")), "")
     parts = [f"{name}={event[name]}" for name in _SHOWN if event.get(name) not in (None, "unknown")]
-    for name in _TEXT_FIELDS:
-        if name in event:
-            parts.append(f"{name}: {_preview(event[name])}")
+    parts += [f"{name}: {_preview(event[name])}" for name in _TEXT_FIELDS if name in event]
     if "chars" in event:
         parts.append(f"{event['chars']:,} characters")
     if event.get("hits"):

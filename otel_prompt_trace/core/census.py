@@ -202,7 +202,7 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int]]:
         for start, end in spans[max(0, bisect_left(spans, (p.start,)) - 1) :]:  # they do not overlap each other
             if start >= p.end:
                 break
-            yield p.piece, reached, max(reached, min(start, p.end))
+            yield p.piece, reached, max(reached, start)
             reached = max(reached, min(end, p.end))
         yield p.piece, reached, p.end
 

@@ -107,7 +107,7 @@ def _none_in(census: Census | None, state: str) -> tuple[Status, str]:
 
 def chunks_in_prompt(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that stand in the prompt, by rank. Located, not merely declared."""
-    located = {str(p.source_id) for p in census.located if p.source_id is not None} if census else set()
+    located = {p.source_id for p in census.located if p.source_id is not None} if census else set()
     return [chunk for hit in record.retrieved if (chunk := str(hit.get("chunk_id"))) in located]
 
 

@@ -17,6 +17,7 @@ from otel_prompt_trace.core.events import Event, Problem, distinct, readable
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.seal import piece_of
 from otel_prompt_trace.core.segments import Split, split
+from otel_prompt_trace.core.sightings import Sighting, projected, sightings
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.core.verdict import EVIDENCE
 
@@ -31,7 +32,8 @@ class Call:
 
     ``number`` counts from 1 in the order in which the calls went out. ``request`` is the one with the strongest
     evidence; None where only a response arrived. ``pieces`` are those of this call, ``offered`` those that the
-    query offered to all its calls, ``inferred`` the outputs of earlier calls and the results of tools.
+    query offered to all its calls, ``inferred`` the outputs of earlier calls and the results of tools. ``seen`` is
+    everything that told of the call: spans, hooks, log records.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Call:
     pieces: tuple[Piece, ...]
     offered: tuple[Piece, ...]
     inferred: tuple[Piece, ...]
+    seen: tuple[Sighting, ...] = ()
 
     @property
     def request(self) -> Event | None:
@@ -95,6 +98,7 @@ class Record:
     events: tuple[Event, ...]
     calls: tuple[Call, ...]
     problems: tuple[Problem, ...] = ()
+    projected: tuple[Event, ...] = ()  # read out of what spans, hooks and logs carried; never stored
     waiting: int = 0  # events of ``events`` that were read from the local spool, not yet from the store
 
     @property
@@ -136,15 +140,18 @@ class Record:
         return tuple(str(chunk) for event in self.of("retrieval") for chunk in _items(event.get("dropped")))
 
     def of(self, kind: str) -> tuple[Event, ...]:
-        """The readable events of one kind, in order."""
-        return tuple(event for event in self.events if event.get("kind") == kind and readable(event))
+        """The readable events of one kind, in order; those that were read out of others last."""
+        events = (*self.events, *self.projected)
+        return tuple(event for event in events if event.get("kind") == kind and readable(event))
 
 
 def project(qid: str, events: Iterable[Event], problems: Sequence[Problem] = (), waiting: int = 0) -> Record:
     """The record of ``qid`` from its events, in any order and any number of times each."""
     ordered = tuple(sorted(distinct(events), key=_order))
     known = [event for event in ordered if readable(event)]
-    return Record(qid, ordered, tuple(_calls(known)), tuple(problems), waiting)
+    read = projected(known)
+    calls = _calls([*known, *read])
+    return Record(qid, ordered, tuple(calls), tuple(problems), tuple(read), waiting)
 
 
 def _items(value: object) -> list[Any]:
@@ -172,6 +179,7 @@ def _calls(events: list[Event]) -> Iterable[Call]:
             pieces=tuple(piece for piece in pieces if not piece.offered),
             offered=tuple(piece for piece in pieces if piece.offered) or offered,
             inferred=tuple(_inferred(events, first)),
+            seen=sightings(events, call),
         )
 
 

@@ -42,7 +42,7 @@ _TEXTS = {  # the fields of each kind that hold text of the conversation, and fa
     "request": ("parameters",),
     "response": ("output",),
     "tool_call": ("arguments", "result"),
-    "content": ("value",),
+    "content": ("value", "values", "events"),
     "feedback": ("comment", "fields"),
 }
 
@@ -188,12 +188,9 @@ def _cuts(
     for n in found:
         segment, start, end = located[n]
         cuts.setdefault(segment, []).append((start, end, _policy(events[n], policy)))
-    done = {pieces[n].text for n in found}
     for n in withheld - found:
-        text = pieces[n].text
-        if not text or text in done:
-            continue
-        for number, part in enumerate(prompt.segments):
+        text = pieces[n].text or ""
+        for number, part in enumerate(prompt.segments if text else ()):
             position = part.text.find(text)
             while position >= 0:
                 end = position + len(text)

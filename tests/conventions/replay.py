@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from otel_prompt_trace.conventions import content_event, content_in_event, content_key, is_model_call
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.projection import Projection, project
+from otel_prompt_trace.core.conventions import content_event, content_in_event, content_key, is_model_call
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.projection import Projection, project
 from otel_prompt_trace.core.segments import split
 from tests.conventions.trace_files import CORPUS, TRACES, Carrier, top_level
 

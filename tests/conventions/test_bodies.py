@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.conventions.request_bodies import request_of
-from otel_prompt_trace.conventions.response_bodies import response_of
+from otel_prompt_trace.core.conventions.request_bodies import request_of
+from otel_prompt_trace.core.conventions.response_bodies import response_of
 
 USER = {"role": "user", "content": "u"}
 TOOL = {"name": "f", "parameters": {"type": "object"}}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from otel_prompt_trace.conventions import content_event, content_in_event, content_key
+from otel_prompt_trace.core.conventions import content_event, content_in_event, content_key
 from tests.conventions.left_on_spans import LEFT
 from tests.conventions.replay import leaves, sent, texts_sent
 from tests.conventions.trace_files import TRACES, Carrier, carriers, files

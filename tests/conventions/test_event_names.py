@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_prompt_trace.conventions import content_event, content_in_event
+from otel_prompt_trace.core.conventions import content_event, content_in_event
 
 MESSAGES = {
     "gen_ai.system.message": "system",

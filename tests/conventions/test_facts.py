@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.conventions.facts import CallFacts, call_facts
+from otel_prompt_trace.core.conventions.facts import CallFacts, call_facts
 from otel_prompt_trace.core.usage import normalize
 
 

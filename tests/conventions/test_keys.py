@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_prompt_trace.conventions import content_key, keys, known_keys
-from otel_prompt_trace.conventions.table import BELOW, INDEXED, TABLE
+from otel_prompt_trace.core.conventions import content_key, keys, known_keys
+from otel_prompt_trace.core.conventions.table import BELOW, INDEXED, TABLE
 
 CONTENT = {
     "gen_ai.input.messages": ("otel", "in"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.projection import Projection, project
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.projection import Projection, project
 from otel_prompt_trace.core.segments import split_messages
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.conventions.projection import project
+from otel_prompt_trace.core.conventions.projection import project
 from otel_prompt_trace.core.segments import split_messages
 
 IN = "llm.input_messages"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_prompt_trace.conventions import content_key, known_keys, projection, span_role
-from otel_prompt_trace.conventions.facts import call_facts
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.projection import Projection, project
+from otel_prompt_trace.core.conventions import content_key, known_keys, projection, span_role
+from otel_prompt_trace.core.conventions.facts import call_facts
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.projection import Projection, project
 from otel_prompt_trace.core.segments import split
 
 CHAT = {"gen_ai.operation.name": "chat"}

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import pytest
 
-from otel_prompt_trace.conventions import content_event
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.projection import project
+from otel_prompt_trace.core.conventions import content_event
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.projection import project
 from tests.conventions.replay import Seen, leaves, seen, sent, texts_read, texts_sent
 from tests.conventions.trace_files import TRACES, top_level
 

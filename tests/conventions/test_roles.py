@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.conventions import is_model_call, span_role
+from otel_prompt_trace.core.conventions import is_model_call, span_role
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,11 @@ class TestModelVisibleParts:
         found = self.found(Piece("tools", None, value=TOOLS, offered=True))
         assert (found.verdict, found.pieces[-1].state) == ("exact", "not_placed")
 
+    def test_without_a_text(self) -> None:
+        """Nothing but tools was sent, and they are declared."""
+        found = take(split(""), [Piece("tools", None, value=TOOLS)], visible={"tools": TOOLS})
+        assert (found.reasons, found.verdict) == ((), "exact")
+
     def test_alone(self) -> None:
         """Declared tools do not account for a text: it has no pieces."""
         found = take(self.PROMPT, [Piece("tools", None, value=TOOLS)], visible={"tools": TOOLS})

@@ -241,6 +241,16 @@ class TestChunksLocated:
         assert found.status == "fail"
         assert found.detail.startswith("rag:c#3 (")
 
+    def test_offered_to_the_query_and_used_by_another_call(self) -> None:
+        """The call that goes without it has no chunk to locate."""
+        script = Script()
+        script("retrieval", hits=[{"rank": 1, "chunk_id": "c#1"}])
+        script("piece", producer="rag", text=CHUNKS["c#1"], source_id="c#1")
+        script.call("c1", "rewrite the question", {"producer": "t", "text": "rewrite "})
+        script.call("c2", f"{CHUNKS['c#1']}Why?", {"producer": "user", "text": "Why?"})
+        statuses = [c.status for g in grade(script.record()).calls for c in g.checks if c.name == "chunks_located"]
+        assert statuses == ["unknown", "pass"]
+
     def test_no_source(self) -> None:
         """Pieces that name no chunk are no chunks, and neither are hits without an id."""
         script = Script()

@@ -240,6 +240,14 @@ class TestHash:
         found = first_census(script, policy)
         assert [(p.start, p.end) for p in found.pieces] == [(10, 14), (0, 9)]
 
+    def test_places_in_a_weaker_request_are_not_taken_over(self) -> None:
+        """A piece that does not stand in the request that counts has no offsets there."""
+        script = Script()
+        script.call("c1", "Why? Be brief.", {"producer": "u", "text": "Why?"}, evidence="attributes")
+        script.call("c1", "Be brief. How?", evidence="wire")
+        piece = only(script.sealed("hash"), "piece")
+        assert not {"segment", "start", "end"} & set(piece)
+
 
 def texts_in(value: Any) -> list[str]:
     """Every string within a value, whatever it is wrapped in; names of fields as well."""
@@ -391,6 +399,19 @@ class TestPieceLevelPolicy:
         sealed = script.sealed()
         assert SECRET.encode() not in lines(sealed)
         assert [len(e["prompt"]) for e in sealed if e.get("call") in ("c1", "c3")] == [31, 14]
+
+    def test_an_offer_and_its_copy_in_the_call_are_one(self) -> None:
+        """The copy is located, and the offer is not taken for a second declaration that stands nowhere."""
+        script = Script()
+        script("piece", producer="user", text="red", policy="hash")
+        script.call("c1", "red, not redder.", {"producer": "user", "text": "red", "policy": "hash", "offered": True})
+        assert only(script.sealed(), "request")["prompt"].runs[1:] == (", not redder.",)
+
+    def test_a_second_declaration_is_cut_wherever_it_stands(self) -> None:
+        """Declared twice, standing once by itself and once inside another piece: neither is kept."""
+        twice = [{"producer": "user", "text": SECRET, "policy": "hash"}] * 2
+        script = self.script(*twice, {"producer": "t", "text": f"t {SECRET} u"}, prompt=f"{SECRET}; t {SECRET} u")
+        assert SECRET.encode() not in lines(script.sealed())
 
     def test_every_request_of_the_call_is_cut(self) -> None:
         """The attempt before, and the weaker evidence beside: the secret stands in each of them."""

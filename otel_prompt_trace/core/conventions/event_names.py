@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from otel_prompt_trace.conventions.keys import content_key
-from otel_prompt_trace.conventions.table import Convention, Direction
+from otel_prompt_trace.core.conventions.keys import content_key
+from otel_prompt_trace.core.conventions.table import Convention, Direction
 
 
 class ContentEvent(NamedTuple):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions.messages import message
-from otel_prompt_trace.conventions.values import first_of, given, items, mapping, text
+from otel_prompt_trace.core.conventions.messages import message
+from otel_prompt_trace.core.conventions.values import first_of, given, items, mapping, text
 
 # What makes a mapping a message, or an item of OpenAI's Responses API.
 _IN_MESSAGE = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id", "output", "arguments"})

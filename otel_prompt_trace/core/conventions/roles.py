@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from otel_prompt_trace.conventions.keys import content_key
+from otel_prompt_trace.core.conventions.keys import content_key
 
 Role: TypeAlias = Literal["call", "agent", "chain", "workflow", "tool", "embedding", "retrieval", "rerank", "memory"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from otel_prompt_trace.conventions.candidate import Candidate
-from otel_prompt_trace.conventions.event_names import ContentEvent, content_event
-from otel_prompt_trace.conventions.messages import message, otel_message, otel_messages, otel_part, output_of
-from otel_prompt_trace.conventions.response_bodies import one_reason
-from otel_prompt_trace.conventions.values import decoded, first_of, given, items, mapping, parts_in, text
+from otel_prompt_trace.core.conventions.candidate import Candidate
+from otel_prompt_trace.core.conventions.event_names import ContentEvent, content_event
+from otel_prompt_trace.core.conventions.messages import message, otel_message, otel_messages, otel_part, output_of
+from otel_prompt_trace.core.conventions.response_bodies import one_reason
+from otel_prompt_trace.core.conventions.values import decoded, first_of, given, items, mapping, parts_in, text
 
 _WHOLE = "gen_ai.event.content"  # one attribute that holds all there is, as JSON text
 _PROMPT = ("gen_ai.prompt", "llm.prompts")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otel_prompt_trace.conventions.values import given, items, mapping, parts_in
+from otel_prompt_trace.core.conventions.values import given, items, mapping, parts_in
 from otel_prompt_trace.core.segments import split_messages
 
 _UNNAMED_TYPE = "application/octet-stream"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions.candidate import Candidate
-from otel_prompt_trace.conventions.indexed import nested
-from otel_prompt_trace.conventions.messages import message, otel_messages, otel_part, output_of
-from otel_prompt_trace.conventions.response_bodies import one_reason
-from otel_prompt_trace.conventions.values import given, items, mapping, text
+from otel_prompt_trace.core.conventions.candidate import Candidate
+from otel_prompt_trace.core.conventions.indexed import nested
+from otel_prompt_trace.core.conventions.messages import message, otel_messages, otel_part, output_of
+from otel_prompt_trace.core.conventions.response_bodies import one_reason
+from otel_prompt_trace.core.conventions.values import given, items, mapping, text
 
 INPUT = "gen_ai.input.messages"
 OUTPUT = "gen_ai.output.messages"

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otel_prompt_trace.conventions import message_events, openinference, openllmetry, otel_genai
-from otel_prompt_trace.conventions.candidate import Candidate, fullest, prompt_of
-from otel_prompt_trace.conventions.facts import CallFacts, call_facts
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.retrieval import retrieval
-from otel_prompt_trace.conventions.roles import span_role
+from otel_prompt_trace.core.conventions import message_events, openinference, openllmetry, otel_genai
+from otel_prompt_trace.core.conventions.candidate import Candidate, fullest, prompt_of
+from otel_prompt_trace.core.conventions.facts import CallFacts, call_facts
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.retrieval import retrieval
+from otel_prompt_trace.core.conventions.roles import span_role
 
 
 @dataclass(frozen=True, slots=True)

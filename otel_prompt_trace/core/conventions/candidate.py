@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from otel_prompt_trace.conventions.messages import characters
+from otel_prompt_trace.core.conventions.messages import characters
 
 
 class Candidate(NamedTuple):

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from otel_prompt_trace.conventions.keys import content_key
-from otel_prompt_trace.conventions.response_bodies import one_reason
-from otel_prompt_trace.conventions.values import first_of, given, number, text
+from otel_prompt_trace.core.conventions.keys import content_key
+from otel_prompt_trace.core.conventions.response_bodies import one_reason
+from otel_prompt_trace.core.conventions.values import first_of, given, number, text
 
 _MODEL = ("gen_ai.request.model", "llm.request.model_name", "llm.request.model", "ai.model.id", "llm.model_name")
 _RESPONSE_MODEL = ("gen_ai.response.model", "llm.response.model_name", "llm.response.model", "ai.response.model")

@@ -1,6 +1,6 @@
 """OpenLLMetry's flat form: ``gen_ai.prompt.N.*``, ``gen_ai.completion.N.*`` and ``llm.request.functions.N.*``.
 
-Its newer releases write OpenTelemetry's own keys, which :mod:`otel_prompt_trace.conventions.otel_genai` reads.
+Its newer releases write OpenTelemetry's own keys, which :mod:`otel_prompt_trace.core.conventions.otel_genai` reads.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions.candidate import Candidate
-from otel_prompt_trace.conventions.indexed import nested
-from otel_prompt_trace.conventions.messages import message, output_of
-from otel_prompt_trace.conventions.response_bodies import one_reason
-from otel_prompt_trace.conventions.values import decoded, given, items, mapping, parts_in
+from otel_prompt_trace.core.conventions.candidate import Candidate
+from otel_prompt_trace.core.conventions.indexed import nested
+from otel_prompt_trace.core.conventions.messages import message, output_of
+from otel_prompt_trace.core.conventions.response_bodies import one_reason
+from otel_prompt_trace.core.conventions.values import decoded, given, items, mapping, parts_in
 
 INPUT = "gen_ai.prompt"
 OUTPUT = "gen_ai.completion"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions import request_bodies, response_bodies
-from otel_prompt_trace.conventions.candidate import Candidate
-from otel_prompt_trace.conventions.indexed import nested
-from otel_prompt_trace.conventions.messages import message, output_of
-from otel_prompt_trace.conventions.values import decoded, given, items, mapping, parts_in, text
+from otel_prompt_trace.core.conventions import request_bodies, response_bodies
+from otel_prompt_trace.core.conventions.candidate import Candidate
+from otel_prompt_trace.core.conventions.indexed import nested
+from otel_prompt_trace.core.conventions.messages import message, output_of
+from otel_prompt_trace.core.conventions.values import decoded, given, items, mapping, parts_in, text
 
 BODY = "input.value"
 ANSWER = "output.value"

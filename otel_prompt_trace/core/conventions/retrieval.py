@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions.candidate import Candidate
-from otel_prompt_trace.conventions.indexed import nested
-from otel_prompt_trace.conventions.message_events import Carried
-from otel_prompt_trace.conventions.values import first_of, given, items, mapping, text
+from otel_prompt_trace.core.conventions.candidate import Candidate
+from otel_prompt_trace.core.conventions.indexed import nested
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.values import first_of, given, items, mapping, text
 
 _ID = ("chunk_id", "id", "doc_id", "document_id", "source_id")
 _SCORE = ("score", "similarity", "distance")

@@ -1,4 +1,4 @@
-"""Whether an attribute's key carries content: one look into the table of :mod:`otel_prompt_trace.conventions.table`.
+"""Whether an attribute's key carries content: one look into the table of the module ``table``.
 
 :func:`content_key` runs on the application's thread for every attribute of every span. It remembers the first keys that
 carry no content, a bounded number of bounded length: a stream of made-up keys can neither fill memory nor slow it down
@@ -7,7 +7,7 @@ by more than the one look at a key's head that it then takes.
 
 from __future__ import annotations
 
-from otel_prompt_trace.conventions.table import BELOW, INDEXED, TABLE, ContentKey
+from otel_prompt_trace.core.conventions.table import BELOW, INDEXED, TABLE, ContentKey
 
 _HEAD = 4  # characters; enough to send nearly every other key away after one look
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_prompt_trace.conventions.messages import message, output_of
-from otel_prompt_trace.conventions.request_bodies import are_messages
-from otel_prompt_trace.conventions.values import first_of, given, items, mapping, text
+from otel_prompt_trace.core.conventions.messages import message, output_of
+from otel_prompt_trace.core.conventions.request_bodies import are_messages
+from otel_prompt_trace.core.conventions.values import first_of, given, items, mapping, text
 
 
 def response_of(value: Any) -> dict[str, Any] | None:

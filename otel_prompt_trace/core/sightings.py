@@ -1,0 +1,100 @@
+"""What spans, hooks and log records carried of a call, read as requests, responses and retrievals.
+
+``content`` events are stored value by value as handed over. Reading them is left to whoever reads the record, so that
+a better reading needs no new recording. What is read out of them is marked ``projected`` and is never stored.
+
+One call may be told of several times: by the hook, by its own span, by the spans around it. The strongest is read,
+the others are *sightings*. Beside a request that was declared, or captured on the wire, all of them are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from otel_prompt_trace.core.conventions.message_events import Carried
+from otel_prompt_trace.core.conventions.projection import Projection
+from otel_prompt_trace.core.conventions.projection import project as read
+from otel_prompt_trace.core.events import Event
+
+_COMMON = ("v", "qid", "ts", "writer", "seq", "trace_id", "span_id", "service", "service_version", "environment")
+_STRENGTH = {"hook": 0, "attributes": 1, "log": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One telling of a call: by which route, from which instrumentation's scope, by which span."""
+
+    route: str
+    scope: str
+    trace_id: str | None
+    span_id: str | None
+
+
+def sightings(events: Iterable[Event], call: str) -> tuple[Sighting, ...]:
+    """Everything that told of a call."""
+    return tuple(
+        Sighting(str(e.get("route")), str(e.get("scope") or ""), e.get("trace_id"), e.get("span_id"))
+        for e in events
+        if e["kind"] == "content" and e.get("call") == call
+    )
+
+
+def projected(events: list[Event]) -> list[Event]:
+    """The requests, responses and retrievals that ``content`` events tell of and that are not recorded themselves."""
+    found: list[Event] = []
+    by_call: dict[Any, list[Event]] = {}
+    for event in events:
+        if event["kind"] == "content":
+            by_call.setdefault(event.get("call"), []).append(event)
+    for call, told in by_call.items():
+        if call is None:
+            found += [made for event in told for made in _retrieval(event, _read(event))]
+        else:
+            found += _of_call(call, told, [e for e in events if e.get("call") == call])
+    return found
+
+
+def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
+    requested = any(event["kind"] == "request" for event in own)
+    answered = any(event["kind"] == "response" and not event.get("unfinished") for event in own)
+    for event in sorted(told, key=_rank):
+        projection = _read(event)
+        evidence = "hook" if event.get("route") == "hook" else "attributes"
+        if projection.request is not None and not requested:
+            requested = True
+            yield _made(event, "request", {"call": call, "evidence": evidence, **projection.request})
+        if projection.response is not None and not answered:
+            answered = "output" in projection.response
+            yield _made(event, "response", {"call": call, **projection.response})
+        yield from _retrieval(event, projection)
+
+
+def _rank(event: Event) -> tuple[bool, int]:
+    return bool(event.get("sighting")), _STRENGTH.get(str(event.get("route")), 9)
+
+
+def _retrieval(event: Event, projection: Projection) -> Iterator[Event]:
+    if projection.retrieval is not None:
+        yield _made(event, "retrieval", projection.retrieval)
+
+
+def _read(event: Event) -> Projection:
+    values, attributes = event.get("values"), event.get("attributes")
+    events = event.get("events")
+    carried = [
+        Carried(str(name), _mapping(_mapping(told).get("attributes")), _mapping(told).get("body"))
+        for item in (events if isinstance(events, list) else ())
+        for name, told in _mapping(item).items()
+    ]
+    return read(_mapping(values), _mapping(attributes), carried)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _made(event: Event, kind: str, fields: Mapping[str, Any]) -> Event:
+    common = {name: event[name] for name in _COMMON if name in event}
+    return {**common, "kind": kind, "projected": True, **fields}

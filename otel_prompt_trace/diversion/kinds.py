@@ -1,0 +1,70 @@
+"""What an attribute's key means here, in one dictionary look-up: it is asked for every attribute of every span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from otel_prompt_trace.core.conventions import content_key
+
+ORDINARY: Final = 0
+CONTENT: Final = 1
+FACT: Final = 2  # says whether the span is a model call, and of which model: kept beside the span, against eviction
+
+_FACTS = ("gen_ai.", "llm.", "openinference.", "traceloop.", "ai.")
+LONG: Final = 4096  # characters; a longer string belongs to no span, whatever its key says
+_SMALL = frozenset({int, float, bool, type(None)})
+_REMEMBERED = 4096
+_LONGEST = 128
+
+
+class _Kinds(dict[str, int]):
+    """Answers by key. Bounded in number and in length, since keys may come from anywhere."""
+
+    def __missing__(self, key: str) -> int:
+        kind = CONTENT if content_key(key) is not None else FACT if key.startswith(_FACTS) else ORDINARY
+        if type(key) is str and len(key) <= _LONGEST and len(self) < _REMEMBERED:
+            self[key] = kind
+        return kind
+
+
+KINDS: Final = _Kinds()
+
+
+def kind_of(key: object) -> int:
+    """The kind of any key; one that is no string is the SDK's to refuse."""
+    try:
+        return KINDS[key]  # type: ignore[index]
+    except TypeError:
+        return ORDINARY
+
+
+def nothing_to_take(attributes: Mapping[str, Any]) -> bool:
+    """Whether all of these attributes may stay on a span as they are."""
+    kinds, small = KINDS, _SMALL
+    try:
+        for key, value in attributes.items():
+            if kinds[key]:
+                return False
+            kind = type(value)
+            if kind is str:
+                if len(value) > LONG:
+                    return False
+            elif kind not in small and too_long(value):
+                return False
+    except TypeError:  # a key that is no string
+        return all(kind_of(key) == ORDINARY and not too_long(value) for key, value in attributes.items())
+    return True
+
+
+def too_long(value: Any) -> bool:
+    """Whether a value is, or holds, a string too long for a span."""
+    if isinstance(value, str):
+        return len(value) > LONG
+    if isinstance(value, bytes):
+        return len(value) > LONG
+    if isinstance(value, dict):
+        return any(too_long(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(too_long(item) for item in value)
+    return False

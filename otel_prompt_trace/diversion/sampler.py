@@ -1,0 +1,135 @@
+"""The sampler: the one public hook that sees start attributes before a limit cuts them.
+
+Content among them is parked here under a number, which the started span redeems: the number is an integer attribute,
+and no length limit cuts an integer. A thread-local would not do, since ``on_start`` may run on another thread.
+
+A model call that would be dropped is recorded and not exported, so that its payload is kept whatever the sampling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import Link, SpanKind
+
+from otel_prompt_trace.core.conventions import is_model_call
+from otel_prompt_trace.diversion.kinds import CONTENT, FACT, kind_of, nothing_to_take, too_long
+from otel_prompt_trace.diversion.state import snapshot, stub
+
+PARKED = "prompt_trace.parked"
+_LONGEST_LOT = 10_000  # of spans that were never started: a sampler asked by somebody else
+_MODEL_SPANS = ("chat ", "text_completion ", "generate_content ")
+_MODEL_SPAN_NAMES = frozenset({
+    "ChatCompletion", "Completion", "Response", "Messages", "AsyncMessages", "MessagesStream",
+    "openai.chat", "openai.completion", "openai.response", "anthropic.chat", "anthropic.completion",
+})  # fmt: skip
+
+
+class Parked(NamedTuple):
+    """What was taken aside of a span's start attributes: content, and the facts that say what it is about."""
+
+    values: list[tuple[str, Any]]
+    facts: dict[str, Any]
+
+
+class ParkingLot:
+    """Start attributes between the sampler and the start of the span. Bounded; the oldest goes first."""
+
+    def __init__(self) -> None:
+        self._parked: OrderedDict[int, Parked] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._parked)
+
+    def park(self, parked: Parked) -> int:
+        """Keep them; the number that redeems them."""
+        with self._lock:
+            number = next(self._numbers)
+            self._parked[number] = parked
+            if len(self._parked) > _LONGEST_LOT:
+                self._parked.popitem(last=False)
+        return number
+
+    def redeem(self, number: object) -> Parked | None:
+        """What is parked under a number, once."""
+        with self._lock:
+            return self._parked.pop(number, None) if isinstance(number, int) else None
+
+
+LOT = ParkingLot()  # of the process: samplers and processors of every provider meet here
+
+
+class DivertingSampler(Sampler):
+    """Another sampler's decisions, with content taken out of what spans start with."""
+
+    def __init__(self, inner: Sampler, lot: ParkingLot, *, keep: bool) -> None:
+        self.inner = inner
+        self.active = True
+        self._lot = lot
+        self._keep = keep
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Any = None,
+        links: Sequence[Link] | None = None,
+        trace_state: Any = None,
+    ) -> SamplingResult:
+        """The inner sampler's decision; see the module docstring."""
+        extra = () if trace_state is None else (trace_state,)
+        result = self.inner.should_sample(parent_context, trace_id, name, kind, attributes, links, *extra)
+        if not self.active:
+            return result
+        decision: Decision = result.decision
+        found: Mapping[str, Any] | None = result.attributes
+        if decision is Decision.DROP:
+            if not _is_model_call(name, attributes):
+                return result
+            decision, found = Decision.RECORD_ONLY, {**(attributes or {}), **(found or {})}
+        elif not found:
+            return result
+        kept = self._take_out(found)
+        if kept is None and decision is result.decision:
+            return result
+        return SamplingResult(decision, found if kept is None else kept, result.trace_state)
+
+    def get_description(self) -> str:
+        """The inner sampler's, marked as wrapped."""
+        return f"PromptTrace{{{self.inner.get_description()}}}"
+
+    def _take_out(self, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The attributes without their content and with its number; None where nothing is to be taken aside."""
+        if nothing_to_take(attributes):
+            return None
+        values: list[tuple[str, Any]] = []
+        facts: dict[str, Any] = {}
+        rest: dict[str, Any] = {}
+        for key, value in attributes.items():
+            kind = kind_of(key)
+            if kind == CONTENT:
+                values.append((key, snapshot(value)))
+            elif too_long(value):
+                values.append((key, snapshot(value)))
+                rest[key] = stub(value)
+            else:
+                rest[key] = value
+                if kind == FACT:
+                    facts[key] = value
+        return {PARKED: self._lot.park(Parked(values, facts)), **(attributes if self._keep else rest)}
+
+
+def _is_model_call(name: str, attributes: Mapping[str, Any] | None) -> bool:
+    """By its start attributes, or where those say nothing by its name."""
+    given = attributes or {}
+    return is_model_call(given, given) or name in _MODEL_SPAN_NAMES or name.startswith(_MODEL_SPANS)

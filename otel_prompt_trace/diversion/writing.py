@@ -1,0 +1,121 @@
+"""From a span that ends to events.
+
+What the span carried becomes one ``content`` event, value by value as handed over, with the small attributes that say
+what it is about. Nothing is decoded here: requests and responses are read out of it when the record is read.
+
+A call is the innermost model-call span. A model-call span around it tells of the same call: a sighting.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_prompt_trace.core import attributes as ours
+from otel_prompt_trace.core.conventions import is_model_call
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.qid import partition_date
+from otel_prompt_trace.diversion.entry import Entry
+from otel_prompt_trace.diversion.state import SpanState
+from otel_prompt_trace.pipeline.accounting import Ticket
+from otel_prompt_trace.pipeline.flags import END
+from otel_prompt_trace.runtime import Runtime
+
+
+def finish_span(runtime: Runtime, span: Any, state: SpanState) -> None:
+    """Record what a span carried, just before it ends. Never raises."""
+    try:
+        if state.telling:
+            _finish(runtime, span, state)
+        entry, context = state.entry, span.get_span_context()
+        if entry.opened and entry.span_id == context.span_id:
+            runtime.append(entry.qid, [{"kind": "end"}], flags=END, **entry.ids)
+    except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
+        runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
+
+
+def record_content(runtime: Runtime, state: SpanState, event: Event, context: Any, *, flags: int = 0) -> Ticket:
+    """Append a ``content`` event to the record it belongs to, after the ``query`` event where it is the first."""
+    event.update(_ids(context))
+    query = state.query
+    if query is not None and query.runtime is runtime:
+        ticket = query.append([event])
+        if ticket is not None:
+            return ticket
+    entry = state.entry
+    return runtime.append(
+        entry.qid, [*_opening(runtime, entry), event], flags=flags, policy=runtime.settings.policy, **entry.ids
+    )
+
+
+def qid_of(state: SpanState) -> str:
+    """The query id under which a span's content is recorded."""
+    return state.entry.qid if state.query is None else state.query.qid
+
+
+def reference(runtime: Runtime, state: SpanState) -> str:
+    """The folder in the store under which a span's content is, or will be."""
+    qid = qid_of(state)
+    return f"payloads/dt={partition_date(qid, runtime.sources.now()):%Y-%m-%d}/{qid}/"
+
+
+def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
+    """A span event or log record as a ``content`` event holds it: by its name, which no policy cuts."""
+    return {name: {"attributes": attributes, "body": body}}
+
+
+def call_of(state: SpanState, own: str) -> str:
+    """The id of the call that a model-call span stands for while it is open: the one recorded around it, or its own."""
+    return state.call.id if state.call is not None else own
+
+
+def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
+    context = span.get_span_context()
+    model = is_model_call(state.facts or {}, [key for key, _ in state.values])
+    if not (model or state.values or state.events):
+        return
+    calls = _calls(state, f"{context.span_id:016x}") if model else []
+    event: Event = {
+        "kind": "content",
+        "route": "attributes",
+        "scope": getattr(state.scope, "name", ""),
+        "name": span.name[:120],
+        "values": dict(state.values),
+        "attributes": state.facts or {},
+    }
+    if calls:
+        event["call"] = calls[-1]
+        event["sighting"] = bool(state.calls) or state.call is not None
+    if state.events:
+        event["events"] = [told(*carried) for carried in state.events]
+    dropped = getattr(span, "dropped_attributes", 0)
+    if dropped:
+        event["dropped_attributes"] = dropped
+    ticket = record_content(runtime, state, event, context)
+    span.set_attribute(ours.QID, qid_of(state))
+    if model and ticket.state != "lost":
+        span.set_attribute(ours.REF, reference(runtime, state))
+
+
+def _calls(state: SpanState, own: str) -> list[str]:
+    """The ids of the calls that a model-call span tells of: those inside it, else the one around it, else its own."""
+    if state.calls:
+        return list(state.calls)
+    call = call_of(state, own)
+    outer = state.parent
+    while outer is not None:
+        outer.add_call(call)
+        outer = outer.parent
+    return [call]
+
+
+def _opening(runtime: Runtime, entry: Entry) -> list[Event]:
+    if entry.opened:
+        return []
+    entry.opened = True
+    return [{"kind": "query", "origin": entry.origin, "policy": runtime.settings.policy}]
+
+
+def _ids(context: Any) -> dict[str, str]:
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
