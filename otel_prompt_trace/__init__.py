@@ -24,8 +24,10 @@ from otel_prompt_trace._version import __version__
 
 if TYPE_CHECKING:
     from otel_prompt_trace.capture.declaring import declare
+    from otel_prompt_trace.capture.feedback import feedback
     from otel_prompt_trace.capture.middleware import ASGIMiddleware, WSGIMiddleware
-    from otel_prompt_trace.capture.query import Query, feedback, query
+    from otel_prompt_trace.capture.opening import query
+    from otel_prompt_trace.capture.query import Query
     from otel_prompt_trace.core.census import Census, Gap, census
     from otel_prompt_trace.core.derive import derive
     from otel_prompt_trace.core.grade import Grade, grade
@@ -54,12 +56,12 @@ _HOME = {
     "census": "core.census",
     "declare": "capture.declaring",
     "derive": "core.derive",
-    "feedback": "capture.query",
+    "feedback": "capture.feedback",
     "flush": "installation",
     "grade": "core.grade",
     "install": "installation",
     "open_store": "store",
-    "query": "capture.query",
+    "query": "capture.opening",
     "uninstall": "installation",
 }
 

@@ -17,8 +17,8 @@ from otel_prompt_trace.pipeline.flags import LINES, REQUEST
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from otel_prompt_trace.capture.context import OpenQuery
     from otel_prompt_trace.capture.provisional import Provisional
-    from otel_prompt_trace.capture.query import Query
     from otel_prompt_trace.core.events import Event
     from otel_prompt_trace.core.pieces import Piece
     from otel_prompt_trace.pipeline.accounting import Ticket
@@ -33,7 +33,7 @@ _PACKED = (str, Prompt, list, tuple, dict, bytes)
 class Call:
     """An open call. The span is INTERNAL and named ``call``: dashboards of model calls do not count it twice."""
 
-    def __init__(self, query: Query, prompt: Any, fields: Event) -> None:
+    def __init__(self, query: OpenQuery, prompt: Any, fields: Event) -> None:
         self._query = query
         self._prompt = prompt
         self._fields = fields

@@ -5,13 +5,49 @@ So they follow a request wherever its context goes, through tasks and instrument
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import context
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.capture.call import Call
-    from otel_prompt_trace.capture.query import Query
+    from otel_prompt_trace.capture.offers import Offers
+    from otel_prompt_trace.capture.spans import SpanScope
+    from otel_prompt_trace.core.events import Event
+    from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
+    from otel_prompt_trace.runtime import Runtime
+
+
+class OpenQuery(Protocol):
+    """What others need of a query that is open."""
+
+    qid: str
+    policy: str
+    offers: Offers
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """The runtime that records; None where nothing does."""
+
+    def note(self, event: Event, scope: SpanScope | None = None) -> None:
+        """Keep an event until the next append."""
+
+    def append(
+        self, events: list[Event], flags: int = 0, scope: SpanScope | None = None, watcher: Watcher | None = None
+    ) -> Ticket | None:
+        """Append what was kept, and ``events`` after it."""
+
+    def add_ms(self, stage: str, milliseconds: int) -> None:
+        """Add a measured stage."""
+
+
+class OpenCall(Protocol):
+    """What others need of a call that is open."""
+
+    id: str
+
+    def declare(self, piece: Event) -> None:
+        """A piece that belongs to this call alone."""
+
 
 _QUERY = context.create_key("prompt_trace-query")
 _CALL = context.create_key("prompt_trace-call")
@@ -27,19 +63,19 @@ class Slot:
         self.qid: str | None = None
 
 
-def current_query(scope: context.Context | None = None) -> Query | None:
+def current_query(scope: context.Context | None = None) -> OpenQuery | None:
     """The innermost query that is open in a context, by default the current one."""
     found: Any = context.get_value(_QUERY, scope)
     return found  # type: ignore[no-any-return]
 
 
-def current_call(scope: context.Context | None = None) -> Call | None:
+def current_call(scope: context.Context | None = None) -> OpenCall | None:
     """The call that is open in a context, by default the current one, of its innermost query."""
     found: Any = context.get_value(_CALL, scope)
     return found  # type: ignore[no-any-return]
 
 
-def open_in(scope: context.Context) -> tuple[Query | None, Call | None]:
+def open_in(scope: context.Context) -> tuple[OpenQuery | None, OpenCall | None]:
     """Query and call that are open in a context, in two look-ups: it is asked at the start of every span."""
     return scope.get(_QUERY), scope.get(_CALL)  # type: ignore[return-value]
 
@@ -50,12 +86,12 @@ def current_slot() -> Slot | None:
     return found  # type: ignore[no-any-return]
 
 
-def with_query(query: Query, scope: context.Context) -> context.Context:
+def with_query(query: OpenQuery, scope: context.Context) -> context.Context:
     """``scope`` with ``query`` open in it; calls of an outer query are not open there."""
     return context.set_value(_CALL, None, context.set_value(_QUERY, query, scope))
 
 
-def with_call(query: Query, call: Call, scope: context.Context) -> context.Context:
+def with_call(query: OpenQuery, call: OpenCall, scope: context.Context) -> context.Context:
     """``scope`` with ``query`` and its ``call`` open in it, also in a thread that the query's context never reached."""
     return context.set_value(_CALL, call, context.set_value(_QUERY, query, scope))
 

@@ -1,4 +1,4 @@
-"""``query()``: one question's journey, named by its qid.
+"""An open query: one question's journey, named by its qid.
 
 What happens in a query is kept with it until a call goes out or the query ends, so that a call costs at most three
 appends: with the request, with the response, and at the end.
@@ -7,92 +7,28 @@ appends: with the request, with the response, and at the end.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 
 from otel_prompt_trace.capture.call import Call
-from otel_prompt_trace.capture.context import current_call, current_query, current_slot, with_query
+from otel_prompt_trace.capture.context import current_slot, with_query
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.capture.hits import as_hits
 from otel_prompt_trace.capture.offers import Offers
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.capture.stage import Stage
 from otel_prompt_trace.core import attributes
-from otel_prompt_trace.core.qid import check_qid, is_qid
-from otel_prompt_trace.current import current
-from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.pipeline.accounting import Receipt, Ticket, Watcher, receipt
 from otel_prompt_trace.pipeline.flags import END
-from otel_prompt_trace.settings import POLICIES
-from otel_prompt_trace.sources import Sources
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_prompt_trace.core.events import Event
     from otel_prompt_trace.runtime import Runtime
-
-_mint = Sources().new_id
-
-
-def query(
-    question: str | None = None,
-    *,
-    user: str | None = None,
-    session: str | None = None,
-    tenant: str | None = None,
-    conversation_id: str | None = None,
-    policy: str | None = None,
-    qid: str | None = None,
-    join: bool = False,
-) -> Query:
-    """Open a query, for use in a ``with`` statement: a span and a qid.
-
-    Args:
-        question: what was asked; kept under the query's policy.
-        user, session, tenant, conversation_id: whose it is; kept as given.
-        policy: ``store`` or ``hash``; by default that of the query around it, else the installed one.
-        qid: adopt an id of your own instead of minting one.
-        join: continue the query that is open here, or a trusted one that arrived in baggage, under its qid.
-            Otherwise a query inside a query is a child, with its parent named.
-
-    Raises:
-        InvalidQid: ``qid`` is outside the grammar.
-        ConfigurationError: there is no such policy.
-    """
-    if policy is not None and policy not in POLICIES:
-        raise ConfigurationError(f"policy={policy!r}: it takes {', '.join(POLICIES)}")
-    runtime = current()
-    outer = current_query()
-    incoming = baggage.get_baggage(attributes.QID)
-    incoming_qid = incoming if isinstance(incoming, str) and is_qid(incoming) else None
-    parent: dict[str, str] | None = None
-    joined, origin = False, "query"
-    if qid is not None:
-        adopted = check_qid(qid)
-        parent = _parent(outer, incoming_qid if incoming_qid != qid else None)
-    elif join and outer is not None:
-        adopted, joined = outer.qid, True
-    elif join and incoming_qid is not None and runtime is not None and runtime.settings.accept_qid == "trusted":
-        adopted, joined, origin = incoming_qid, True, "baggage"
-    else:
-        adopted = runtime.new_id() if runtime is not None else _mint()
-        parent = _parent(outer, incoming_qid)
-    if outer is not None and policy is None:
-        policy = outer.policy  # what must not be kept out there must not be kept in here either
-    fields = {
-        "question": question,
-        "user": user,
-        "session": session,
-        "tenant": tenant,
-        "conversation_id": conversation_id,
-        "parent": parent,
-    }
-    opening = {name: value for name, value in fields.items() if value is not None}
-    return Query(adopted, runtime, {"origin": origin, **opening}, policy, joined=joined)
 
 
 class Query:
@@ -292,31 +228,3 @@ class Query:
             self.append([], flags=END)
         finally:
             self._scope.leave(error)
-
-
-def _parent(outer: Query | None, incoming: str | None) -> dict[str, str] | None:
-    """Lineage: the query and the call within which this one begins, here or in the service that called us."""
-    if outer is not None:
-        call = current_call()
-        return {"qid": outer.qid} if call is None else {"qid": outer.qid, "call": call.id}
-    return None if incoming is None else {"qid": incoming}
-
-
-def feedback(
-    qid: str, *, score: float | None = None, comment: str | None = None, fields: Mapping[str, Any] | None = None
-) -> None:
-    """Record what somebody thought of the answer to a query, now or days later.
-
-    Raises:
-        InvalidQid: ``qid`` is outside the grammar.
-    """
-    check_qid(qid)
-    named = {"score": score, "comment": comment, "fields": fields}
-    _feedback(qid, {"kind": "feedback", **{name: value for name, value in named.items() if value is not None}})
-
-
-@never_raises
-def _feedback(qid: str, event: Event) -> None:
-    runtime = current()
-    if runtime is not None:
-        runtime.append(qid, [event], flags=END, policy=runtime.settings.policy)

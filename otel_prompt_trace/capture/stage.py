@@ -11,7 +11,7 @@ from otel_prompt_trace.capture.spans import SpanScope
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from otel_prompt_trace.capture.query import Query
+    from otel_prompt_trace.capture.context import OpenQuery
 
 _LONGEST_NAME = 120  # a span's name is an index key in every backend: never a text
 
@@ -19,7 +19,7 @@ _LONGEST_NAME = 120  # a span's name is an index key in every backend: never a t
 class Stage:
     """An open stage: a span of its name, and its milliseconds in the query's record."""
 
-    def __init__(self, query: Query, name: str) -> None:
+    def __init__(self, query: OpenQuery, name: str) -> None:
         self._query = query
         self.name = str(name)[:_LONGEST_NAME]
         self._scope = SpanScope()

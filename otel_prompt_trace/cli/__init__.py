@@ -1,7 +1,7 @@
 """The command ``prompt-trace``.
 
-``app`` is the command group with what all commands share; each other module holds commands of one concern. Nothing
-here decides anything: verdicts, records and deliveries are made further in.
+``app`` is the command group with what all commands share, ``running`` runs it; each other module holds commands of one
+concern. Nothing here decides anything: verdicts, records and deliveries are made further in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> None:
     3 nothing worse than unknown.
     """
     try:
-        from otel_prompt_trace.cli.app import run
+        from otel_prompt_trace.cli.running import run
     except ModuleNotFoundError as error:
         if error.name not in {"click", "rich"}:
             raise

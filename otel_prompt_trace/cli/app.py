@@ -1,10 +1,8 @@
-"""The command group: options that every command takes, and how errors become messages and exit codes."""
+"""The command group: options that every command takes, and what they are given to work with."""
 
 from __future__ import annotations
 
 import functools
-import os
-import sys
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -13,12 +11,9 @@ import click
 
 from otel_prompt_trace import tokens
 from otel_prompt_trace._version import __version__
-from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings, load
 from otel_prompt_trace.store import open_store
-
-NOT_FOUND, USAGE = 1, 2
 
 
 class Day(click.ParamType[date]):
@@ -70,29 +65,3 @@ def records(settings: Settings) -> Records:
 def count_tokens(text: str, model: str) -> int | None:
     """The local token count that grades use."""
     return tokens.count(text, model)
-
-
-def run(arguments: list[str] | None = None) -> None:
-    """Run the group and leave the process with its exit code."""
-    from otel_prompt_trace.cli import batch, delivery, demo, doctor, grading, reading
-
-    for module in (demo, reading, grading, batch, delivery, doctor):
-        for command in module.COMMANDS:
-            group.add_command(command)
-    try:
-        code = group.main(arguments, prog_name="prompt-trace", standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(USAGE)
-    except BrokenPipeError:  # the reader of our pipe has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except (NotFound, Erased) as error:
-        click.echo(f"prompt-trace: {error}", err=True)
-        sys.exit(NOT_FOUND)
-    except PromptTraceError as error:
-        click.echo(f"prompt-trace: {error}", err=True)
-        sys.exit(USAGE)
-    sys.exit(code if isinstance(code, int) else 0)

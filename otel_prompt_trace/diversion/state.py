@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.capture.call import Call
-    from otel_prompt_trace.capture.query import Query
+    from otel_prompt_trace.capture.context import OpenCall, OpenQuery
     from otel_prompt_trace.diversion.entry import Entry
 
 STATE = "_prompt_trace_state"
@@ -24,7 +23,7 @@ class SpanState:
     __slots__ = ("call", "calls", "entry", "events", "facts", "parent", "query", "scope", "values")
 
     def __init__(
-        self, entry: Entry, parent: SpanState | None, query: Query | None, call: Call | None, scope: Any
+        self, entry: Entry, parent: SpanState | None, query: OpenQuery | None, call: OpenCall | None, scope: Any
     ) -> None:
         self.entry = entry
         self.parent = parent

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_prompt_trace as pt
-from otel_prompt_trace.cli.app import run as run_group
+from otel_prompt_trace.cli.running import run as run_group
 
 
 @dataclass(frozen=True)

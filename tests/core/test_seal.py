@@ -14,7 +14,9 @@ from otel_prompt_trace.core.events import Event, encode
 from otel_prompt_trace.core.grade import grade
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.prompt import Prompt
+from otel_prompt_trace.core.published import published
 from otel_prompt_trace.core.seal import keyed_digest, needs_policy, piece_of, prompt_digest, seal
+from otel_prompt_trace.core.segments import split
 from otel_prompt_trace.core.text import Cut, CutText, Foreign, sha256_text, utf8
 from tests.core.by_hand import KEY, Script, read
 
@@ -103,6 +105,14 @@ class TestStore:
         script.call("c1", "text")
         assert not any("text" in e for e in script.sealed() if e["kind"] == "piece")
 
+    def test_a_piece_whose_text_was_withheld_does_not_get_it_back(self) -> None:
+        """Its digest stands in place of the text, and the prompt beside it is no reason to tell."""
+        script = Script()
+        script.call(
+            "c1", "text", {"producer": "a", "hmac_sha256": "ff", "chars": 4, "segment": 0, "start": 0, "end": 4}
+        )
+        assert "text" not in only(script.sealed(), "piece")
+
     def test_each_request_is_measured_by_its_own_prompt(self) -> None:
         """Two attempts of one call, or two kinds of evidence for it, need not be alike."""
         script = Script()
@@ -156,7 +166,13 @@ def everything(secret: str) -> Script:
     script("response", call="c1", output=secret, finish_reason="stop", usage={"prompt_tokens": 3})
     script("response", call="c3", output=[{"name": "f", "arguments": {"q": secret, "raw": utf8(secret)}}])
     script("tool_call", name="look_up", arguments={"q": [secret]}, result=secret)
-    script("content", key="input.value", value={"a": [secret, 5]})
+    script(
+        "content",
+        route="attributes",
+        value={"a": [secret, 5]},
+        values={"gen_ai.input.messages": secret, "input.value": secret},
+        events=[{"gen_ai.user.message": {"attributes": {"content": secret}, "body": {"content": [secret]}}}],
+    )
     script("feedback", score=1, comment=secret, fields={"why": secret})
     script("end", ms={"answer": 5})
     return script
@@ -173,7 +189,9 @@ class TestHash:
         sealed = script.sealed("hash")
         left = [text for text in texts_in(sealed) if secret in text or secret[:12] in text]
         assert left == []
-        assert [text for text in texts_in(list(read(sealed).events)) if secret[:12] in text] == []
+        record = read(sealed)
+        assert [text for text in texts_in(list(record.events)) if secret[:12] in text] == []
+        assert [text for text in texts_in(published(record, grade(record))) if secret[:12] in text] == []
         assert utf8(secret) not in lines(sealed)
 
     def test_structure_numbers_and_names_stay(self) -> None:
@@ -188,6 +206,16 @@ class TestHash:
         assert request["model_visible_withheld"] is True
         assert [s["chars"] for s in request["segments"]] == [len(SECRET), len(SECRET) + 2]
         assert [part["kind"] for part in request["outside"]] == ["binary", "reference", "reference", "reference"]
+
+    def test_an_image_is_still_an_image(self) -> None:
+        """Its bytes are cut; what shows it to be one stays, so that it does not turn into a link held elsewhere."""
+        script = Script()
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+        script.call("c1", [{"content": [{"type": "text", "text": "What is this?"}, image]}])
+        request = only(script.sealed("hash"), "request")
+        url = request["messages"][0]["content"][1]["image_url"]["url"]
+        assert url.runs == ("data:image/png;base64,", Cut(12, "hash", digest("iVBORw0KGgo=")))
+        assert [part.kind for part in split(request["messages"]).outside] == ["binary"]
 
     def test_digests_are_keyed_and_comparable(self) -> None:
         """The same text has the same digest, under one key only; a bare sha256 of it is nowhere."""

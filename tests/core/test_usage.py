@@ -48,6 +48,12 @@ from otel_prompt_trace.core.usage import normalize
             9807,
             9800,
         ),
+        (
+            "a proxy that speaks both dialects at once",
+            {"prompt_tokens": 9807, "input_tokens": 9807, "output_tokens": 3, "cache_read_input_tokens": 9800},
+            9807,
+            9800,
+        ),
         ("Google", {"promptTokenCount": 9807, "candidatesTokenCount": 3}, 9807, None),
         ("Bedrock", {"inputTokens": 9807, "outputTokens": 3}, 9807, None),
         ("Ollama", {"prompt_eval_count": 9807, "eval_count": 3}, 9807, None),
