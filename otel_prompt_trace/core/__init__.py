@@ -1,7 +1,12 @@
 """The pure core: events, record, census, verdict, checks.
 
 Nothing in this folder imports OpenTelemetry or does I/O; everything is a function of its arguments.
-Read it in this order: ``qid`` and ``text`` (the alphabet), ``events`` (what is written), ``record`` (what is
-read back), ``pieces`` and ``prompt`` (who put what where), ``assignment`` and ``census`` (who owns which
-character), ``verdict``, ``checks``, ``grade`` (what may be said of it).
+Read it in this order:
+
+- ``qid`` and ``text``: the alphabet. ``events``: what is written. ``seal`` and ``cutting``: from events as captured to
+  events as stored, and what a policy takes out of them.
+- ``record``: what is read back. ``sightings`` and ``conventions``: what spans, hooks and log records tell of a call.
+- ``pieces``, ``prompt`` and ``segments``: who put what where. ``assignment`` (with ``intervals`` and ``words``) and
+  ``census``: who owns which character.
+- ``verdict``, ``derive``, ``usage``, ``checks`` and ``grade``: what may be said of it. ``published``: how it is printed.
 """

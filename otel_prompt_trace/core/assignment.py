@@ -7,11 +7,12 @@ Invariants:
 - ``segment[start:end] == piece.text`` for every located piece. Recorded offsets are verified like any other.
 - The result is a function of the arguments alone; with ``ordered=False`` it does not depend on the pieces' order.
 
-How: recorded offsets first. The others are searched for, longer before shorter, since a long text stands in few
-places and pins down where the short ones between can be. The declared order is evidence: a piece is looked for
-between its nearest neighbours that are placed already, and elsewhere only if it does not stand there. Among
-several places between the neighbours one that touches a neighbour is preferred, since what is declared in a row
-is mostly rendered in a row.
+How: a piece that would be the whole prompt is set aside, and recorded offsets come first. Where the declared pieces,
+one after another, are the prompt to the last character, nothing is to be searched. Else the others are searched for:
+what was declared before what is inferred, longer before shorter, since a long text stands in few places and pins down
+where the short ones between can be. The declared order is evidence: a piece is looked for between its nearest
+neighbours that are placed already, and elsewhere only if it does not stand there. Among several places between the
+neighbours one that touches a neighbour is preferred, since what is declared in a row is mostly rendered in a row.
 
 A piece that is one bare word is not located inside a longer word ("ok" in "book"), unless it touches another piece.
 """

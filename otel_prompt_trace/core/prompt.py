@@ -6,7 +6,6 @@ record is graded by. It behaves like a builder, and gives either one string or a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from otel_prompt_trace.core.pieces import Piece
@@ -139,11 +138,6 @@ def replay(pieces: tuple[Piece, ...], segments: int) -> tuple[str, ...] | None:
         built[position].append(piece.text)
         reached[position] += len(piece.text)
     return tuple("".join(texts) for texts in built) if placed else None
-
-
-def unplaced(piece: Piece) -> Piece:
-    """The same piece without its recorded offsets."""
-    return replace(piece, segment=None, start=None, end=None)
 
 
 def _place(piece: Piece) -> tuple[int, int]:
