@@ -11,7 +11,6 @@ from otel_prompt_trace.capture.guard import never_raises, span_never_raises
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.prompt import Prompt
-from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.pipeline.flags import LINES, REQUEST
 
 if TYPE_CHECKING:
@@ -150,8 +149,7 @@ class Call:
         if chars is not None:
             values[attributes.CHARS] = chars
         if self._ticket is not None and self._ticket.state != "lost":
-            day = partition_date(self._query.qid, runtime.sources.now())
-            values[attributes.REF] = f"payloads/dt={day:%Y-%m-%d}/{self._query.qid}/"
+            values[attributes.REF] = self._query.reference
         digest = self._short_digest() if found is None else found.digest
         if digest is not None:
             values[attributes.SHA256] = digest

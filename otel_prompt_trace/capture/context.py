@@ -28,6 +28,10 @@ class OpenQuery(Protocol):
     def runtime(self) -> Runtime | None:
         """The runtime that records; None where nothing does."""
 
+    @property
+    def reference(self) -> str:
+        """The folder in the store under which its payload is, or will be."""
+
     def note(self, event: Event, scope: SpanScope | None = None) -> None:
         """Keep an event until the next append."""
 

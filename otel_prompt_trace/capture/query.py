@@ -21,8 +21,11 @@ from otel_prompt_trace.capture.offers import Offers
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.capture.stage import Stage
 from otel_prompt_trace.core import attributes
+from otel_prompt_trace.core.keys import qid_prefix
+from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.pipeline.accounting import Receipt, Ticket, Watcher, receipt
 from otel_prompt_trace.pipeline.flags import END
+from otel_prompt_trace.sources import Sources
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,6 +49,7 @@ class Query:
         self._scope = SpanScope()
         self._began = 0
         self._over = False
+        self._reference: str | None = None
         self._opening = {"kind": "query", "policy": self.policy, **opening, **self._joined}
 
     @property
@@ -57,6 +61,14 @@ class Query:
     def runtime(self) -> Runtime | None:
         """The runtime that records; None where nothing does."""
         return self._runtime
+
+    @property
+    def reference(self) -> str:
+        """The folder in the store under which the query's payload is, or will be."""
+        if self._reference is None:
+            now = (self._runtime.sources if self._runtime is not None else Sources()).now()
+            self._reference = qid_prefix(partition_date(self.qid, now), self.qid)
+        return self._reference
 
     def __enter__(self) -> Self:
         self._enter()

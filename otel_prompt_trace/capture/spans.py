@@ -58,8 +58,7 @@ class SpanScope:
     @span_never_raises
     def describe(self, values: Mapping[str, Any]) -> None:
         """Put attributes on the span."""
-        for name, value in values.items():
-            self.span.set_attribute(name, value)
+        self.span.set_attributes(values)
 
     @span_never_raises
     def _end(self, error: BaseException | None) -> None:

@@ -4,6 +4,7 @@
     doors      the class that a started span is given: every way in which content reaches a span leads through it
     state      what one span carried, and where it stands: its entry, its query, the model calls around it
     entry      the qid of a request that nobody opened a query for
+    calls      which call a model-call span tells of
     writing    from a span that ends to events
     logs       the same for log records
     propagator gives the qid back in the response of an instrumented web framework

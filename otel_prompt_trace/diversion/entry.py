@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from otel_prompt_trace.core.qid import entry_qid
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.diversion.calls import EndedCall
 
 _REMEMBERED = 4096
 
@@ -17,13 +21,21 @@ _REMEMBERED = 4096
 class Entry:
     """One entry. ``opened`` once its ``query`` event is recorded."""
 
-    __slots__ = ("_minted", "opened", "span_id", "trace_id")
+    __slots__ = ("_ended", "_minted", "opened", "span_id", "trace_id")
 
     def __init__(self, trace_id: int, span_id: int) -> None:
         self.trace_id = trace_id
         self.span_id = span_id
         self.opened = False
         self._minted: str | None = None
+        self._ended: list[EndedCall] | None = None
+
+    @property
+    def ended(self) -> list[EndedCall]:
+        """The last model calls that ended under this entry; the list is made when it is asked for, as the qid is."""
+        if self._ended is None:
+            self._ended = []
+        return self._ended
 
     @property
     def qid(self) -> str:

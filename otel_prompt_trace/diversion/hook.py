@@ -17,9 +17,10 @@ from otel_prompt_trace.capture.context import open_in
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.current import current
+from otel_prompt_trace.diversion.calls import call_so_far
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.state import SpanState, state_of
-from otel_prompt_trace.diversion.writing import call_of, record_content, reference
+from otel_prompt_trace.diversion.writing import record_content, reference
 from otel_prompt_trace.runtime import Runtime
 
 _KEYS = {
@@ -72,7 +73,7 @@ def _record(runtime: Runtime, span: Any, log_record: Any, handed: Mapping[str, A
         if not context.is_valid:
             state.entry.mint(runtime.new_id())
     event: Event = {"kind": "content", "route": "hook", "values": values, "attributes": dict(state.facts or {})}
-    event["call"] = call_of(state, f"{context.span_id:016x}")
+    event["call"] = call_so_far(span, state, f"{context.span_id:016x}")
     ticket = record_content(runtime, state, event, context)
     if ticket.state == "lost":
         return

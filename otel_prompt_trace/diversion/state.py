@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from otel_prompt_trace.capture.context import OpenCall, OpenQuery
+    from otel_prompt_trace.diversion.calls import EndedCall
     from otel_prompt_trace.diversion.entry import Entry
 
 STATE = "_prompt_trace_state"
@@ -20,7 +21,7 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 class SpanState:
     """The state of one span that was started while recording is on. Most spans carry nothing: made to cost little."""
 
-    __slots__ = ("call", "calls", "entry", "events", "facts", "parent", "query", "scope", "values")
+    __slots__ = ("call", "ended", "entry", "events", "facts", "parent", "query", "scope", "values")
 
     def __init__(
         self, entry: Entry, parent: SpanState | None, query: OpenQuery | None, call: OpenCall | None, scope: Any
@@ -33,7 +34,7 @@ class SpanState:
         self.values: Sequence[tuple[str, Any]] = ()
         self.events: Sequence[tuple[str, dict[str, Any], Any]] = ()
         self.facts: dict[str, Any] | None = None  # small attributes that say what the content is about
-        self.calls: Sequence[str] = ()  # ids of the model calls that ended inside this span
+        self.ended: EndedCall | None = None  # the last model call that ended inside this span
 
     @property
     def telling(self) -> bool:
@@ -63,10 +64,6 @@ class SpanState:
             self.values = values
         for key, value in facts.items():
             self.note(key, value)
-
-    def add_call(self, call: str) -> None:
-        """A model call has ended inside this span."""
-        self.calls = [*self.calls, call]
 
 
 def state_of(span: object) -> SpanState | None:

@@ -2,8 +2,6 @@
 
 What the span carried becomes one ``content`` event, value by value as handed over, with the small attributes that say
 what it is about. Nothing is decoded here: requests and responses are read out of it when the record is read.
-
-A call is the innermost model-call span. A model-call span around it tells of the same call: a sighting.
 """
 
 from __future__ import annotations
@@ -13,7 +11,9 @@ from typing import Any
 from otel_prompt_trace.core import attributes as ours
 from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.keys import qid_prefix
 from otel_prompt_trace.core.qid import partition_date
+from otel_prompt_trace.diversion.calls import call_told
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.state import SpanState
 from otel_prompt_trace.pipeline.accounting import Ticket
@@ -28,6 +28,7 @@ def finish_span(runtime: Runtime, span: Any, state: SpanState) -> None:
             _finish(runtime, span, state)
         entry, context = state.entry, span.get_span_context()
         if entry.opened and entry.span_id == context.span_id:
+            span.set_attribute(ours.QID, entry.qid)
             runtime.append(entry.qid, [{"kind": "end"}], flags=END, **entry.ids)
     except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
         runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
@@ -54,8 +55,10 @@ def qid_of(state: SpanState) -> str:
 
 def reference(runtime: Runtime, state: SpanState) -> str:
     """The folder in the store under which a span's content is, or will be."""
-    qid = qid_of(state)
-    return f"payloads/dt={partition_date(qid, runtime.sources.now()):%Y-%m-%d}/{qid}/"
+    if state.query is not None:
+        return state.query.reference
+    qid = state.entry.qid
+    return qid_prefix(partition_date(qid, runtime.sources.now()), qid)
 
 
 def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
@@ -63,17 +66,11 @@ def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
     return {name: {"attributes": attributes, "body": body}}
 
 
-def call_of(state: SpanState, own: str) -> str:
-    """The id of the call that a model-call span stands for while it is open: the one recorded around it, or its own."""
-    return state.call.id if state.call is not None else own
-
-
 def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
     context = span.get_span_context()
     model = is_model_call(state.facts or {}, [key for key, _ in state.values])
     if not (model or state.values or state.events):
         return
-    calls = _calls(state, f"{context.span_id:016x}") if model else []
     event: Event = {
         "kind": "content",
         "route": "attributes",
@@ -82,9 +79,8 @@ def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
         "values": dict(state.values),
         "attributes": state.facts or {},
     }
-    if calls:
-        event["call"] = calls[-1]
-        event["sighting"] = bool(state.calls) or state.call is not None
+    if model:
+        event["call"], event["sighting"] = call_told(span, state, f"{context.span_id:016x}")
     if state.events:
         event["events"] = [told(*carried) for carried in state.events]
     dropped = getattr(span, "dropped_attributes", 0)
@@ -94,18 +90,6 @@ def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
     span.set_attribute(ours.QID, qid_of(state))
     if model and ticket.state != "lost":
         span.set_attribute(ours.REF, reference(runtime, state))
-
-
-def _calls(state: SpanState, own: str) -> list[str]:
-    """The ids of the calls that a model-call span tells of: those inside it, else the one around it, else its own."""
-    if state.calls:
-        return list(state.calls)
-    call = call_of(state, own)
-    outer = state.parent
-    while outer is not None:
-        outer.add_call(call)
-        outer = outer.parent
-    return [call]
 
 
 def _opening(runtime: Runtime, entry: Entry) -> list[Event]:

@@ -19,10 +19,10 @@ from itertools import chain
 from typing import Any
 
 from otel_prompt_trace.core.events import VERSION, Event, Problem, decode, encode, rfc3339
+from otel_prompt_trace.core.keys import ERASED, PAYLOADS, parse_tombstone, qid_prefix, tombstone_key
 from otel_prompt_trace.core.qid import check_qid
 from otel_prompt_trace.exceptions import NotFound, StoreError
 from otel_prompt_trace.store.fanout import each
-from otel_prompt_trace.store.keys import ERASED, PAYLOADS, parse_tombstone, qid_prefix, tombstone_key
 from otel_prompt_trace.store.lookup import kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 

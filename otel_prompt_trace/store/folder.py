@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from otel_prompt_trace.core.keys import check_key, check_prefix
 from otel_prompt_trace.exceptions import (
     ConfigurationError,
     NotFound,
@@ -29,7 +30,6 @@ from otel_prompt_trace.exceptions import (
     StoreError,
     StoreUnreachable,
 )
-from otel_prompt_trace.store.keys import check_key, check_prefix
 from otel_prompt_trace.store.objects import ObjectInfo
 
 __all__ = ["FolderStore"]

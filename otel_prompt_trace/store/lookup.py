@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from otel_prompt_trace.core.events import Event, Problem, decode, distinct
+from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, parse_day, qid_prefix
 from otel_prompt_trace.core.qid import carried_date
 from otel_prompt_trace.exceptions import NotFound
 from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.frames import unpack
-from otel_prompt_trace.store.keys import PAYLOADS, PayloadKey, parse_day, qid_prefix
 from otel_prompt_trace.store.objects import ObjectStore
 
 __all__ = ["Found", "find_events", "has_events", "kept_days", "object_keys"]

@@ -5,7 +5,7 @@ Invariants that every implementation keeps:
 - An object is immutable. :meth:`ObjectStore.put` stores it only if its key is free; of any number of racing puts
   of one key exactly one wins.
 - What ``put`` acknowledged is durable, and at once visible to every reader.
-- Keys are checked (:func:`otel_prompt_trace.store.keys.check_key`): no key leaves the store's own prefix.
+- Keys are checked (:func:`otel_prompt_trace.core.keys.check_key`): no key leaves the store's own prefix.
 - Errors are of this package's tree alone: ``NotFound``, ``StoreUnreachable`` (trying again can help),
   ``StoreDenied`` (somebody has to mend something first). No message carries a secret.
 - Implementations may be called from any number of threads.

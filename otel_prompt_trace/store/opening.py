@@ -17,9 +17,9 @@ import re
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from otel_prompt_trace.core.keys import check_key
 from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.store.folder import FolderStore
-from otel_prompt_trace.store.keys import check_key
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.s3 import S3Store, check_endpoint
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 
 from otel_prompt_trace.core.events import Identity
+from otel_prompt_trace.core.keys import PayloadKey, day_prefix
 from otel_prompt_trace.core.qid import carried_date, check_qid, partition_date, ulid_factory
 from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.exceptions import Erased, NotFound
 from otel_prompt_trace.store import erasure
 from otel_prompt_trace.store.erasure import ErasureReceipt
-from otel_prompt_trace.store.keys import PayloadKey, day_prefix
 from otel_prompt_trace.store.lookup import Found, find_events, has_events, kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.probing import ProbeStep, probe_store

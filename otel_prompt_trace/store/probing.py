@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from otel_prompt_trace.core.keys import probe_key
 from otel_prompt_trace.exceptions import NotFound, PromptTraceError
-from otel_prompt_trace.store.keys import probe_key
 from otel_prompt_trace.store.objects import ObjectStore
 
 __all__ = ["ProbeStep", "probe_store"]

@@ -20,11 +20,11 @@ from datetime import date
 from itertools import islice
 from urllib.parse import unquote, urlsplit
 
+from otel_prompt_trace.core.keys import ERASED, PayloadKey, day_prefix, parse_tombstone
 from otel_prompt_trace.core.qid import carried_date, check_qid
 from otel_prompt_trace.exceptions import Ambiguous, InvalidQid, NotFound
 from otel_prompt_trace.store.erasure import erased_at
 from otel_prompt_trace.store.fanout import each
-from otel_prompt_trace.store.keys import ERASED, PayloadKey, day_prefix, parse_tombstone
 from otel_prompt_trace.store.lookup import has_events, kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 

@@ -19,8 +19,8 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+from otel_prompt_trace.core.keys import check_key, check_prefix
 from otel_prompt_trace.exceptions import ConfigurationError, NotFound, StoreDenied, StoreUnreachable
-from otel_prompt_trace.store.keys import check_key, check_prefix
 from otel_prompt_trace.store.objects import ObjectInfo
 from otel_prompt_trace.store.s3_errors import check_answer, code_of, explained, is_unsupported
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from otel_prompt_trace.core.events import Identity, Problem, decode, identity
+from otel_prompt_trace.core.keys import PayloadKey
 from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreUnreachable
 from otel_prompt_trace.store.frames import pack, unpack
-from otel_prompt_trace.store.keys import PayloadKey
 from otel_prompt_trace.store.objects import ObjectStore
 
 __all__ = ["BATCH_BYTES", "Line", "store_lines"]

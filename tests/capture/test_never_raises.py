@@ -81,7 +81,7 @@ def test_a_pipeline_that_fails_costs_the_events_and_nothing_else(
     assert "prompt_trace.ref" not in recording.attributes("call")
 
 
-@pytest.mark.parametrize("name", ["set_attribute", "set_status", "end", "get_span_context", "is_recording"])
+@pytest.mark.parametrize("name", ["set_attributes", "set_status", "end", "get_span_context", "is_recording"])
 def test_a_span_that_fails_costs_nothing_of_the_record(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

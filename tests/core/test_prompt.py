@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from otel_prompt_trace.core import prompt as module
 from otel_prompt_trace.core.census import census
 from otel_prompt_trace.core.pieces import Piece
-from otel_prompt_trace.core.prompt import Prompt, replay, unplaced
+from otel_prompt_trace.core.prompt import Prompt, replay
 from otel_prompt_trace.core.segments import split
 
 words = st.text(st.characters(exclude_categories=()), max_size=6)
@@ -162,9 +162,3 @@ def test_replaying_the_placement_gives_the_prompt(plan: list[tuple[str, str]], m
 def test_a_placement_that_does_not_build_a_prompt_replays_to_nothing(pieces: tuple[Piece, ...], segments: int) -> None:
     """With a hole or without a text there is nothing to compare, and nothing is made up."""
     assert replay(pieces, segments) is None
-
-
-def test_a_piece_can_be_declared_again_without_its_place() -> None:
-    """The same text in another prompt has to be found anew."""
-    (piece,) = Prompt().add("a", "x", source_id="s").pieces
-    assert unplaced(piece) == Piece("a", "x", source_id="s")

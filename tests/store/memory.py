@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from otel_prompt_trace.core.keys import check_key
 from otel_prompt_trace.exceptions import NotFound, StoreDenied, StoreUnreachable
 from otel_prompt_trace.store import ObjectInfo
-from otel_prompt_trace.store.keys import check_key
 
 
 class MemoryStore:

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_prompt_trace.core.events import Identity, identity
+from otel_prompt_trace.core.keys import PayloadKey, qid_prefix
 from otel_prompt_trace.exceptions import Erased, InvalidEvent, InvalidQid, NotFound, StoreUnreachable
 from otel_prompt_trace.store import FolderStore, ObjectStore, PayloadStore
 from otel_prompt_trace.store.frames import pack, unpack
-from otel_prompt_trace.store.keys import PayloadKey, qid_prefix
 from otel_prompt_trace.store.writing import store_lines
 from tests.store.events import NOW, W1, W2, at, dated_qid, event, lines, run
 from tests.store.memory import MemoryStore

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_prompt_trace.exceptions import InvalidEvent, InvalidQid
-from otel_prompt_trace.store.keys import (
+from otel_prompt_trace.core.keys import (
     PayloadKey,
     check_key,
     check_prefix,
@@ -20,6 +19,7 @@ from otel_prompt_trace.store.keys import (
     qid_prefix,
     tombstone_key,
 )
+from otel_prompt_trace.exceptions import InvalidEvent, InvalidQid
 
 QIDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}", fullmatch=True)
 KEYS = st.builds(PayloadKey, st.dates(), QIDS, QIDS, st.integers(0, 2**63))
