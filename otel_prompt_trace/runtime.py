@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from multiprocessing import util as multiprocessing_util
 from pathlib import Path
@@ -35,6 +36,7 @@ from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources
 
 EXIT_SECONDS = 5.0
+_REMEMBERED = 10_000
 TRACER = "otel_prompt_trace"
 
 _log = logging.getLogger("otel_prompt_trace")
@@ -61,6 +63,7 @@ class Runtime:
         self._resource = dict(resource or {})
         self._digest: Digest | None = None
         self._open = True
+        self._withholding: OrderedDict[str, None] = OrderedDict()  # the newest queries of policy ``hash``
         self.diverting = False  # whether content is taken off spans and log records
         self._assemble()
         _runtimes.add(self)
@@ -68,6 +71,16 @@ class Runtime:
     def append(self, qid: str, events: list[Event], **options: Any) -> Ticket:
         """Record events of one query; options as of :meth:`Recorder.append`. Never raises."""
         return self._recorder.append(qid, events, **options)
+
+    def policy_of(self, qid: str) -> str:
+        """The policy of a query that this process opened not long ago, else the installed one."""
+        return "hash" if qid in self._withholding else self.settings.policy
+
+    def withhold(self, qid: str) -> None:
+        """Remember that a query keeps no text."""
+        self._withholding[qid] = None
+        if len(self._withholding) > _REMEMBERED:
+            self._withholding.popitem(last=False)
 
     def flush(self, timeout: float) -> FlushResult:
         """Deliver what was recorded, waiting up to ``timeout`` seconds."""

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from otel_prompt_trace.core.pieces import POLICIES
 from otel_prompt_trace.exceptions import ConfigurationError
 
-POLICIES = ("store", "hash")
 _CHOICES = {
     "durability": ("memory", "written", "fsync"),
     "policy": POLICIES,

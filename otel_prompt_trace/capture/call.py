@@ -46,6 +46,11 @@ class Call:
         self._declared_late = False
         self._provisional: Provisional | None = None
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether the call ended where its context could not be left."""
+        return self._scope.abandoned
+
     def __enter__(self) -> Self:
         self._enter()
         return self
@@ -81,6 +86,10 @@ class Call:
 
     def declare(self, piece: Event) -> None:
         """A piece that belongs to this call alone."""
+        if "policy" in piece and self._query.runtime is not None:
+            self._query.runtime.accounts.warn(
+                "withheld late", "A text to be withheld was declared inside a call, whose request is recorded already"
+            )
         self._pieces += 1
         self._declared_late = True
         self._query.note({**piece, "kind": "piece", "call": self.id}, self._scope)
@@ -106,7 +115,7 @@ class Call:
             events = [_placed(piece, self.id) for piece in prompt.pieces]
             prompt = prompt.messages() if prompt.is_messages else prompt.text
         self._pieces = len(events) + len(self._query.offers)
-        if self._query.policy != "store" or self._query.offers.withheld:
+        if self._query.policy != "store" or self._query.withheld:
             # Their texts are about to be cut out of the prompt, so each must be located in it now.
             events += [{**offer, "call": self.id, "offered": True} for offer in self._query.offers.events()]
         if isinstance(prompt, str):

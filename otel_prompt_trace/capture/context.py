@@ -23,6 +23,12 @@ class OpenQuery(Protocol):
     qid: str
     policy: str
     offers: Offers
+    withheld: list[str]  # texts to be cut out of whatever is recorded, here and in queries within
+    outer: OpenQuery | None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it ended where its context could not be left: it is found there still, and is not open."""
 
     @property
     def runtime(self) -> Runtime | None:
@@ -49,6 +55,10 @@ class OpenCall(Protocol):
 
     id: str
 
+    @property
+    def abandoned(self) -> bool:
+        """As of a query."""
+
     def declare(self, piece: Event) -> None:
         """A piece that belongs to this call alone."""
 
@@ -68,20 +78,30 @@ class Slot:
 
 
 def current_query(scope: context.Context | None = None) -> OpenQuery | None:
-    """The innermost query that is open in a context, by default the current one."""
+    """The innermost query that is open in a context, by default the current one.
+
+    A query that was abandoned there by a generator is passed over. One that merely ended is not: work that it began
+    may go on in a copy of its context.
+    """
     found: Any = context.get_value(_QUERY, scope)
+    while found is not None and found.abandoned:
+        found = found.outer
     return found  # type: ignore[no-any-return]
 
 
 def current_call(scope: context.Context | None = None) -> OpenCall | None:
     """The call that is open in a context, by default the current one, of its innermost query."""
     found: Any = context.get_value(_CALL, scope)
-    return found  # type: ignore[no-any-return]
+    return None if found is None or found.abandoned else found
 
 
 def open_in(scope: context.Context) -> tuple[OpenQuery | None, OpenCall | None]:
     """Query and call that are open in a context, in two look-ups: it is asked at the start of every span."""
-    return scope.get(_QUERY), scope.get(_CALL)  # type: ignore[return-value]
+    query: Any = scope.get(_QUERY)
+    call: Any = scope.get(_CALL)
+    if query is not None and query.abandoned:
+        query = current_query(scope)
+    return query, None if call is None or call.abandoned else call
 
 
 def current_slot() -> Slot | None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_prompt_trace.capture.context import current_call, current_query
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.core.pieces import TRUST
-from otel_prompt_trace.exceptions import ConfigurationError
-from otel_prompt_trace.settings import POLICIES
+from otel_prompt_trace.core.pieces import check_labels
+from otel_prompt_trace.current import current
 
 if TYPE_CHECKING:
     from otel_prompt_trace.core.events import Event
@@ -33,19 +32,18 @@ def declare(
 
     Args:
         producer: the part of the application that made it (``system``, ``history``, ``rag`` …).
-        text: a str, or a JSON value (tool definitions, a response schema) that the model sees beside the prompt.
+        text: a str, a number as ``str`` writes it, or a JSON value (tool definitions, a response schema) that the
+            model sees beside the prompt.
         source_id: what it was made from: a chunk id, a document, a row.
         trust: owner, policy, tool, child, retrieved, user or unknown.
-        policy: ``hash`` keeps a keyed digest and the length in place of the text, here and in the prompt.
+        policy: ``hash`` keeps a keyed digest and the length in place of the text: here, and wherever it stands in what
+            is recorded of the query, and of queries within it, from now on. Declare it before the call that sends it.
         inline: it rides inside another declared text, and owns its characters there.
 
     Raises:
         ConfigurationError: there is no such trust label or policy.
     """
-    if trust not in TRUST:
-        raise ConfigurationError(f"trust={trust!r}: it takes {', '.join(sorted(TRUST))}")
-    if policy not in POLICIES:
-        raise ConfigurationError(f"policy={policy!r}: it takes {', '.join(POLICIES)}")
+    check_labels(trust, policy)
     _declare(producer, text, source_id, trust, policy, inline)
     return text
 
@@ -54,7 +52,12 @@ def declare(
 def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy: str, inline: bool) -> None:
     query = current_query()
     if query is None or query.runtime is None:
+        runtime = current()
+        if policy != "store" and runtime is not None:
+            runtime.accounts.warn("withheld", "A text to be withheld was declared where no query is open: it is not")
         return
+    if type(text) in (int, float):
+        text = str(text)  # as an f-string renders it
     event: Event = {"kind": "piece", "producer": str(producer), "trust": trust}
     if isinstance(text, str):
         event["text"] = text
@@ -64,6 +67,8 @@ def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy
         event["source_id"] = str(source_id)
     if policy != "store":
         event["policy"] = policy
+        if isinstance(text, str) and text:
+            query.withheld.append(text)
     if inline:
         event["inline"] = True
     call = current_call()

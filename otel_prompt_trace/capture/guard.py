@@ -28,7 +28,7 @@ def never_raises(function: Callable[P, R | None]) -> Callable[P, R | None]:
         except Exception as error:  # noqa: BLE001 - see the module docstring
             runtime = current()
             if runtime is not None:
-                runtime.accounts.miss(1, "not_captured", f"{function.__qualname__} failed: {type(error).__name__}.")
+                runtime.accounts.miss(1, "not_captured", f"{function.__qualname__} failed: {_said(error)}.")
             _log.debug("%s", function.__qualname__, exc_info=True)
             return None
 
@@ -49,3 +49,9 @@ def span_never_raises(function: Callable[P, None]) -> Callable[P, None]:
             _log.debug("%s", function.__qualname__, exc_info=True)
 
     return guarded
+
+
+def _said(error: Exception) -> str:
+    """What may be logged of an error: its type, and of a call with wrong arguments, which they were."""
+    at_the_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
+    return str(error) if isinstance(error, TypeError) and at_the_call else type(error).__name__

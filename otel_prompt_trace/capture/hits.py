@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _ID = ("chunk_id", "id", "doc_id", "document_id", "source_id")
@@ -10,15 +10,36 @@ _SCORE = ("score", "similarity", "distance")
 
 
 def as_hits(hits: Iterable[Any]) -> list[dict[str, Any]]:
-    """Hits by rank, counting from 1 where they carry no rank of their own."""
-    return [_as_hit(hit, rank) for rank, hit in enumerate(hits, 1)]
+    """Hits by rank, counting from 1 where they carry no rank of their own.
+
+    Raises:
+        TypeError: an iterator: going through it would take the hits from the application.
+    """
+    _check(hits)
+    items = hits.items() if isinstance(hits, Mapping) else hits
+    return [_as_hit(hit, rank) for rank, hit in enumerate(items, 1)]
+
+
+def as_ids(chunks: Iterable[Any]) -> list[str]:
+    """Chunk ids; a single string is one id.
+
+    Raises:
+        TypeError: an iterator, as above.
+    """
+    _check(chunks)
+    return [chunks] if isinstance(chunks, str) else [str(chunk) for chunk in chunks]
+
+
+def _check(items: object) -> None:
+    if isinstance(items, Iterator):
+        raise TypeError("an iterator can't be recorded without consuming it: give a list")
 
 
 def _as_hit(hit: Any, rank: int) -> dict[str, Any]:
     if isinstance(hit, str | int):
         return {"rank": rank, "chunk_id": str(hit), "score": None}
-    if isinstance(hit, tuple | list) and len(hit) == 2:
-        inner, score = hit
+    if isinstance(hit, tuple | list) and len(hit) >= 2:
+        inner, score = hit[0], hit[1]
         if isinstance(inner, str | int):
             return {"rank": rank, "chunk_id": str(inner), "score": _number(score)}
         return {**_as_hit(inner, rank), "score": _number(score)}
@@ -27,7 +48,7 @@ def _as_hit(hit: Any, rank: int) -> dict[str, Any]:
     if chunk is None:
         chunk = _field(_field(hit, ("chunk", "document", "metadata")), _ID)
     return {
-        "rank": own if isinstance(own, int) else rank,
+        "rank": own if type(own) is int and own >= 0 else rank,
         "chunk_id": None if chunk is None else str(chunk),
         "score": _number(_field(hit, _SCORE)),
     }

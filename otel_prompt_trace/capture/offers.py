@@ -8,26 +8,38 @@ if TYPE_CHECKING:
     from otel_prompt_trace.core.events import Event
     from otel_prompt_trace.core.pieces import Piece
 
+_FEW = 8
+
 
 class Offers:
-    """The offers of one query. Declaring the same producer, source id and text again refreshes the offer."""
+    """The offers of one query. Declaring the same producer, source id and text again refreshes the offer.
 
-    __slots__ = ("_by_length", "withheld")
+    A refresh that asks for the text to be withheld is a new offer: it was not withheld before.
+    """
+
+    __slots__ = ("_by_length", "_by_text")
 
     def __init__(self) -> None:
-        # By length, not by text: equal texts are mostly the same object, and a hash would read every character.
+        # By length, not by text: equal texts are mostly the same object, and a hash would read every character. Only
+        # where many texts of one producer are equally long is each hashed, once, rather than compared with all others.
         self._by_length: dict[tuple[str, str | None, int], list[Event]] = {}
-        self.withheld = False
+        self._by_text: dict[tuple[str, str | None, int], set[tuple[str, str | None]]] = {}
 
     def add(self, event: Event) -> bool:
         """Keep an offer; False where it stands already."""
-        text = event.get("text")
+        text, policy = event.get("text"), event.get("policy")
         key = (event["producer"], event.get("source_id"), len(text) if isinstance(text, str) else -1)
         same = self._by_length.setdefault(key, [])
-        if any(other.get("text") == text and other.get("value") == event.get("value") for other in same):
+        if isinstance(text, str) and len(same) >= _FEW:
+            texts = self._by_text.get(key)
+            if texts is None:
+                texts = self._by_text[key] = {(other["text"], other.get("policy")) for other in same}
+            if (text, policy) in texts:
+                return False
+            texts.add((text, policy))
+        elif any(_equal(other, event) for other in same):
             return False
         same.append(event)
-        self.withheld = self.withheld or "policy" in event
         return True
 
     def events(self) -> list[Event]:
@@ -42,3 +54,7 @@ class Offers:
 
     def __len__(self) -> int:
         return sum(len(same) for same in list(self._by_length.values()))
+
+
+def _equal(one: Event, other: Event) -> bool:
+    return all(one.get(name) == other.get(name) for name in ("text", "value", "policy"))

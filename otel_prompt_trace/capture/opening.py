@@ -7,10 +7,10 @@ from opentelemetry import baggage
 from otel_prompt_trace.capture.context import OpenQuery, current_call, current_query
 from otel_prompt_trace.capture.query import Query
 from otel_prompt_trace.core import attributes
+from otel_prompt_trace.core.pieces import POLICIES
 from otel_prompt_trace.core.qid import check_qid, is_qid
 from otel_prompt_trace.current import current
 from otel_prompt_trace.exceptions import ConfigurationError
-from otel_prompt_trace.settings import POLICIES
 from otel_prompt_trace.sources import Sources
 
 _mint = Sources().new_id
@@ -70,7 +70,7 @@ def query(
         "parent": parent,
     }
     opening = {name: value for name, value in fields.items() if value is not None}
-    return Query(adopted, runtime, {"origin": origin, **opening}, policy, joined=joined)
+    return Query(adopted, runtime, {"origin": origin, **opening}, policy, joined=joined, outer=outer)
 
 
 def _parent(outer: OpenQuery | None, incoming: str | None) -> dict[str, str] | None:

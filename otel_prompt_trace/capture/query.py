@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import baggage
 
 from otel_prompt_trace.capture.call import Call
-from otel_prompt_trace.capture.context import current_slot, with_query
+from otel_prompt_trace.capture.context import OpenQuery, current_slot, with_query
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.capture.hits import as_hits
+from otel_prompt_trace.capture.hits import as_hits, as_ids
 from otel_prompt_trace.capture.offers import Offers
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.capture.stage import Stage
@@ -37,7 +37,16 @@ if TYPE_CHECKING:
 class Query:
     """An open query. Every method may be called from any thread, and none of them raises or blocks."""
 
-    def __init__(self, qid: str, runtime: Runtime | None, opening: Event, policy: str | None, *, joined: bool) -> None:
+    def __init__(
+        self,
+        qid: str,
+        runtime: Runtime | None,
+        opening: Event,
+        policy: str | None,
+        *,
+        joined: bool,
+        outer: OpenQuery | None = None,
+    ) -> None:
         self.qid = qid
         self._runtime = runtime
         self.policy = policy or (runtime.settings.policy if runtime is not None else "store")
@@ -46,8 +55,11 @@ class Query:
         self._tickets: list[Ticket] = []
         self._ms: dict[str, int] = {}
         self.offers = Offers()
+        self.outer = outer
+        self.withheld: list[str] = [] if outer is None else outer.withheld
         self._scope = SpanScope()
         self._began = 0
+        self._entered = 0
         self._over = False
         self._reference: str | None = None
         self._opening = {"kind": "query", "policy": self.policy, **opening, **self._joined}
@@ -61,6 +73,11 @@ class Query:
     def runtime(self) -> Runtime | None:
         """The runtime that records; None where nothing does."""
         return self._runtime
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the query ended where its context could not be left, as in a generator closed by another."""
+        return self._scope.abandoned
 
     @property
     def reference(self) -> str:
@@ -128,20 +145,21 @@ class Query:
 
         Args:
             hits: in the order of their rank: mappings or objects with ``chunk_id`` (or ``id``) and ``score``, or
-                (chunk_id, score) pairs, or plain ids.
+                (chunk_id, score) pairs, a mapping of ids to scores, or plain ids. A list, or anything else that
+                can be gone through twice: an iterator is the application's to consume, and is not recorded.
             top_k, index_version, embed_model: of the retrieval.
             dropped, rule: as :meth:`dropped` takes them, where they are known already.
         """
         named = {"top_k": top_k, "index_version": index_version, "embed_model": embed_model, "rule": rule}
         event: Event = {"kind": "retrieval", "hits": as_hits(hits)}
         if dropped is not None:
-            event["dropped"] = [str(chunk) for chunk in dropped]
+            event["dropped"] = as_ids(dropped)
         self.note(event | {name: value for name, value in named.items() if value is not None})
 
     @never_raises
     def dropped(self, chunk_ids: Iterable[str], *, rule: str | None = None) -> None:
         """Record which retrieved chunks were left out of the prompt, and by which rule (``continue``, ``break``)."""
-        event: Event = {"kind": "retrieval", "dropped": [str(chunk) for chunk in chunk_ids]}
+        event: Event = {"kind": "retrieval", "dropped": as_ids(chunk_ids)}
         self.note(event if rule is None else {**event, "rule": rule})
 
     @never_raises
@@ -200,7 +218,10 @@ class Query:
             return None
         try:
             ids = (scope or self._scope).ids
-            ticket = self._runtime.append(self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **ids)
+            options: dict[str, Any] = {"withheld": tuple(self.withheld)} if self.withheld else {}
+            ticket = self._runtime.append(
+                self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **options, **ids
+            )
         except Exception as error:  # noqa: BLE001 - counted with the events that were waiting, which are gone as well
             self._runtime.accounts.miss(len(batch), "not_captured", f"append failed: {type(error).__name__}.")
             ticket = Ticket("lost", len(batch))
@@ -213,7 +234,8 @@ class Query:
 
     @never_raises
     def _enter(self) -> None:
-        if self._runtime is None:
+        self._entered += 1
+        if self._runtime is None or self._over or self._entered > 1:  # entered again: the first time is the one
             return
         slot = current_slot()
         if slot is not None and slot.qid is None:
@@ -224,11 +246,14 @@ class Query:
             scope = baggage.set_baggage(attributes.QID, self.qid, scope)
         self._scope.enter(scope)
         self._began = self._runtime.sources.perf_ns()
+        if self.policy != "store":
+            self._runtime.withhold(self.qid)
         self.note(self._opening)
 
     @never_raises
     def _exit(self, error: BaseException | None) -> None:
-        if self._runtime is None or self._over:
+        self._entered -= 1
+        if self._runtime is None or self._over or self._entered > 0:
             return
         try:
             elapsed = self._runtime.sources.perf_ns() - self._began

@@ -17,16 +17,21 @@ from otel_prompt_trace.core import attributes
 if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime
 
+_OWNER = context.create_key("prompt_trace-scope")
+
 
 class SpanScope:
     """One span that is current between :meth:`enter` and :meth:`leave`; an invalid one where it can't be made."""
 
-    __slots__ = ("_token", "ids", "recording", "span")
+    __slots__ = ("_before", "_scope", "_token", "abandoned", "ids", "recording", "span")
 
     def __init__(self) -> None:
         self.span: trace.Span = trace.INVALID_SPAN
         self.ids: dict[str, str] = {}  # trace and span id as events carry them
         self.recording = False
+        self.abandoned = False
+        self._before: context.Context | None = None
+        self._scope: context.Context | None = None
         self._token: Any = None
 
     @span_never_raises
@@ -44,16 +49,31 @@ class SpanScope:
 
     def enter(self, scope: context.Context) -> None:
         """Make ``scope`` the context of what follows."""
-        self._token = context.attach(scope)
+        self._before = context.get_current()
+        self._scope = context.set_value(_OWNER, self, scope)
+        self._token = context.attach(self._scope)
 
     def leave(self, error: BaseException | None) -> None:
-        """End the span and go back to the context of before."""
+        """End the span and go back to the context of before.
+
+        A generator may be stepped by one context and closed by another, or interleaved with others, so that ours is
+        not the current one: there is nothing to go back to then. Ours is ``abandoned``; whoever finds it in a context
+        passes it over, and whoever goes back to it goes on to the one before it.
+        """
         try:
             self._end(error)
         finally:
-            if self._token is not None:
+            if self._token is not None and context.get_current() is self._scope:
                 context.detach(self._token)
-                self._token = None
+                _pass_abandoned()
+            elif self._token is not None:
+                self.abandoned = True
+            self._token = self._scope = None
+
+    @property
+    def before(self) -> context.Context | None:
+        """The context in which this one was entered."""
+        return self._before
 
     @span_never_raises
     def describe(self, values: Mapping[str, Any]) -> None:
@@ -67,3 +87,11 @@ class SpanScope:
                 self.span.set_status(trace.StatusCode.ERROR, type(error).__name__)
         finally:
             self.span.end()
+
+
+def _pass_abandoned() -> None:
+    """Go on to a context whose scope is still open, or is none of ours."""
+    owner: Any = context.get_value(_OWNER)
+    while owner is not None and owner.abandoned and owner.before is not None:
+        context.attach(owner.before)
+        owner = context.get_value(_OWNER)

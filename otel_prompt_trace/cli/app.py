@@ -11,6 +11,8 @@ import click
 
 from otel_prompt_trace import tokens
 from otel_prompt_trace._version import __version__
+from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings, load
 from otel_prompt_trace.store import open_store
@@ -60,6 +62,11 @@ def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
 def records(settings: Settings) -> Records:
     """What can be read with these settings."""
     return Records(open_store(settings.store), settings.spool)
+
+
+def damage(record: Record, source: Records) -> list[Problem]:
+    """What of a record can't be read; a store that gave no answer is not damage."""
+    return [problem for problem in record.problems if problem.source != source.store.url]
 
 
 def count_tokens(text: str, model: str) -> int | None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
 import click
 
-from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places
-from otel_prompt_trace.cli.output import print_json, progress, table
+from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
+from otel_prompt_trace.cli.output import print_json, printable, progress, table
 from otel_prompt_trace.settings import Settings
-from otel_prompt_trace.store import open_store
+
+_ITEM = "  "  # begins a line below a title
+_PLACE = re.compile(rf"{_ITEM}(?P<file>.+?):[0-9]+: ")
+_OF_A_FILE, _OF_A_TITLE = 5, 20
 
 
 @click.command()
@@ -38,15 +44,16 @@ def census(
 ) -> int:
     """Join archived spans to payloads and take the census of every call.
 
-    Writes calls.parquet, pieces.parquet, gaps.parquet and joins.parquet with --out. What does not join is named.
+    Writes calls.parquet, pieces.parquet, gaps.parquet and joins.parquet with --out. What does not join is named; --json
+    names all of it, the text the first of each sort.
     """
     from otel_prompt_trace.batch import run_census
     from otel_prompt_trace.batch.report import COLUMNS
 
-    store = open_store(settings.store)
+    source = records(settings)
     with progress("census") as step:
         report = run_census(
-            store, [*spans, *more], out, since=since, until=until, count_tokens=count_tokens, progress=step
+            source.store, [*spans, *more], out, since=since, until=until, count_tokens=count_tokens, progress=step
         )
     if json_:
         print_json(report.to_dict())
@@ -68,11 +75,41 @@ def census(
         ]
         table(COLUMNS, rows)
         click.echo()
-    for note in report.notes():
-        click.echo(note)
+    if source.missing is not None:
+        click.echo(f"the store's folder {source.missing} does not exist (yet)")
+    for note in _brief(report.notes()):
+        click.echo(printable(note))
     for path in report.written:
         click.echo(f"wrote {path}")
     return report.exit_code
+
+
+def _brief(notes: Iterable[str]) -> Iterator[str]:
+    """The notes with at most 5 lines a file and 20 a title: one file that is no archive has a problem in each line."""
+    below: list[str] = []
+    for note in notes:
+        if note.startswith(_ITEM):
+            below.append(note)
+            continue
+        yield from _first(below)
+        below = []
+        yield note
+    yield from _first(below)
+
+
+def _first(items: list[str]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    kept: list[str] = []
+    for item in items:
+        place = _PLACE.match(item)
+        if place is not None:
+            counts[place["file"]] += 1
+        if place is None or counts[place["file"]] <= _OF_A_FILE:
+            kept.append(item)
+    kept += [f"{_ITEM}and {n - _OF_A_FILE} more in {file}" for file, n in counts.items() if n > _OF_A_FILE]
+    yield from kept[:_OF_A_TITLE]
+    if len(kept) > _OF_A_TITLE:
+        yield f"{_ITEM}and {len(kept) - _OF_A_TITLE} more lines; --json has all of them"
 
 
 COMMANDS = (census,)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from otel_prompt_trace.cli.app import as_json, places, records
-from otel_prompt_trace.cli.output import print_json, progress
+from otel_prompt_trace.cli.output import print_json, printable, progress
 from otel_prompt_trace.core.qid import is_qid
 from otel_prompt_trace.exceptions import NotFound
 from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.pipeline.reading import survey
+from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.store import open_store
 
@@ -42,7 +44,7 @@ def ship(settings: Settings, json_: bool) -> int:
             f"{report.alive} file(s) belong to running processes."
         )
         for line in (*result["problems"], *(f"set aside: {path}" for path in report.set_aside)):  # type: ignore[misc]
-            click.echo(f"prompt-trace: {line}", err=True)
+            click.echo(f"prompt-trace: {printable(line)}", err=True)
     return 1 if report.problems else 0
 
 
@@ -50,14 +52,20 @@ def ship(settings: Settings, json_: bool) -> int:
 @click.argument("qid")
 @click.option("--reason", help="Why, for the tombstone. Not a place for content.")
 @click.option("--by", help="Who, for the tombstone.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 @places
 @as_json
 def erase(settings: Settings, qid: str, reason: str | None, by: str | None, yes: bool, json_: bool) -> int:
-    """Erase everything stored under a qid, in every version, and verify that it is gone."""
+    """Erase everything stored under a qid, in every version, and verify that it is gone.
+
+    Asks first. Without a terminal and without --yes nothing is erased. Exits with 0 when all is gone and verified, 1
+    when something remains or nothing is found, 2 without a terminal and without --yes.
+    """
     source = records(settings)
     whole = _whole(source, qid)
     if not yes:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise click.UsageError(f"nobody can be asked whether to erase {whole}: there is no terminal; give --yes")
         click.confirm(f"Erase {whole} from {source.store.url}? This can't be undone.", abort=True, err=True)
     drain(settings.spool, source.store)  # what dead processes left would otherwise arrive after the erasure
     receipt = source.store.erase(whole, reason=reason, by=by)
@@ -76,10 +84,14 @@ def erase(settings: Settings, qid: str, reason: str | None, by: str | None, yes:
     return 0 if done else 1
 
 
-def _whole(source: Any, qid: str) -> str:
-    """A qid that nothing is stored under can be erased as well: whatever arrives later is swept."""
+def _whole(source: Records, qid: str) -> str:
+    """A qid that nothing is stored under can be erased as well: whatever arrives later is swept.
+
+    A trace id stands here only for the qids that begin with it: further queries of a trace are found by a search that
+    has a bound, and nobody should take one of them for all.
+    """
     try:
-        return str(source.resolve(qid))
+        return source.resolve_qid(qid)
     except NotFound:
         if is_qid(qid) and source.store.erased_at(qid) is not None:
             return qid

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -42,7 +45,7 @@ def demo(out: Path | None) -> None:
 def _tell_first(say: Console, story: FirstStory) -> None:
     call, census = story.call, story.call.census
     say.print("[bold]1. Somebody objects to one answer[/]")
-    say.print(f"question  {story.record.query['question'] if story.record.query else ''}")
+    say.print(f"question  {story.record.query['question'] if story.record.query else ''}", markup=False)
     say.print(f"answer    {shorten(story.answer, 120)}", markup=False)
     rows = [
         (c.rank, c.chunk_id, round(c.score, 2), c.tokens, c.fate, "<- policy" if c.policy else "") for c in story.chunks
@@ -78,16 +81,27 @@ def _tell_second(say: Console, steps: list[Step]) -> None:
 
 def _tell_on(say: Console, qid: str, store: str, spans: Path) -> None:
     say.print("[bold]Look further[/] (nothing else has to run)")
-    command = f"--store {store}"
-    for line in (
-        f"prompt-trace show {qid} {command}",
-        f"prompt-trace get {qid} {command}",
-        f"prompt-trace ls {command}",
-        f"prompt-trace grade --last 50 {command}",
-        f"prompt-trace census --spans {spans} {command}",
-        f"prompt-trace doctor {command}",
+    at = ["--store", store]
+    for arguments in (
+        ["show", qid, *at],
+        ["get", qid, *at],
+        ["ls", *at],
+        ["grade", "--last", "50", *at],
+        ["census", "--spans", str(spans), *at],
+        ["doctor", *at],
     ):
-        say.print(f"  {line}", markup=False, soft_wrap=True)
+        click.echo(f"  {shlex.join([*command(), *arguments])}")
+
+
+def command() -> list[str]:
+    """The words that begin this command again, from any folder: its name where the path leads to this very file."""
+    running = Path(sys.argv[0])
+    if running.stem != "prompt-trace" or not running.is_file():
+        return [sys.executable, "-m", "otel_prompt_trace.cli"]
+    on_path = shutil.which("prompt-trace")
+    if on_path is not None and running.samefile(on_path):
+        return ["prompt-trace"]
+    return [str(running.absolute())]
 
 
 COMMANDS = (demo,)

@@ -1,4 +1,8 @@
-"""How things look on a terminal: tables, JSON, a progress bar. Texts are cut here for the eye, and nowhere else."""
+"""How things look on a terminal: tables, JSON, a progress bar. Texts are cut here for the eye, and nowhere else.
+
+Nothing that comes from a record is markup, and none of it is obeyed by a terminal: it goes through :func:`cell` or
+:func:`printable`, whatever its type.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,14 @@ from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 _COLORS = {"exact": "green", "pass": "green", "ok": "green", "stored": "green"}
 _COLORS |= {"mismatch": "red", "fail": "red", "lost": "red"}
 _COLORS |= {"unknown": "yellow", "warn": "yellow", "spooled": "yellow"}
+_COLORS |= {"damaged": "red"}
 
 
 def print_json(value: Any) -> None:
@@ -41,15 +46,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str |
     console().print(grid)
 
 
-def cell(value: Any) -> str:
+def cell(value: Any) -> Text:
     """A value as table text, verdicts and states in their colours."""
-    if value is None:
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    text = printable(str(value))
-    color = _COLORS.get(text)
-    return f"[{color}]{text}[/]" if color else escape(text)
+    text = "" if value is None else printable(words(value, ","))
+    return Text(text, style=_COLORS.get(text, ""))
+
+
+def words(value: Any, form: str = "") -> str:
+    """Any value as text, integers in ``form``; a value that has no text is named by its type."""
+    try:
+        return format(value, form) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python writes, a value too deep
+        return f"<{type(value).__name__}>"
 
 
 def mark(status: str) -> str:

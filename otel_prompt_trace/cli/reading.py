@@ -7,9 +7,10 @@ from datetime import date
 from typing import Any
 
 import click
+from rich.text import Text
 
-from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
-from otel_prompt_trace.cli.output import console, mark, print_json, shorten, table
+from otel_prompt_trace.cli.app import Day, as_json, count_tokens, damage, places, records
+from otel_prompt_trace.cli.output import console, mark, print_json, printable, shorten, table, words
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade, grade
 from otel_prompt_trace.core.published import published
@@ -24,42 +25,51 @@ _SHOWN = ("model", "evidence", "producer", "source_id", "trust", "top_k", "finis
 
 @click.command()
 @click.argument("qid")
-@click.option("--date", "day", type=Day(), help="The UTC day of an id that carries none.")
+@click.option("--date", "day", type=Day(), help="The UTC day of an id that carries none, or of a trace.")
 @places
 @as_json
 def show(settings: Settings, qid: str, day: date | None, json_: bool) -> int:
-    """One row per event, then what may be said of each call."""
+    """One row per event, then what may be said of each call.
+
+    Exits with 0 if all is exact, 1 on a mismatch, a failed check or where nothing is found, 3 if something is unknown.
+    """
     source = records(settings)
-    record = source.get(source.resolve(qid), day)
+    record = source.get(source.resolve(qid, day), day)
     graded = grade(record, count_tokens)
     if json_:
         print_json({"record": published(record, graded), "events": wrap(list(record.events))})
         return graded.exit_code
     stored = len(record.events) - record.waiting
     out = console()
-    out.print(f"[bold]{record.qid}[/]  stored {stored}, waiting in the spool here {record.waiting}")
+    counts = f"stored {stored}, waiting in the spool here {record.waiting}"
+    if record.problems:
+        counts += f", problems {len(record.problems)}"
+    out.print(Text.assemble((record.qid, "bold"), f"  {counts}"))
+    for problem in record.problems:
+        out.print(Text.assemble(("problem", "red"), f"  {printable(str(problem))}"))
     table(("time", "kind", "call", "what"), [_row(event, record) for event in record.events])
     for call in graded.calls:
         _show_call(call)
     checks = [(mark(c.status), c.name, c.detail) for c in graded.checks]
     table(("", "check of the query", "detail"), checks)
-    for problem in record.problems:
-        out.print(f"[red]problem[/]  {problem}", markup=True)
     return graded.exit_code
 
 
 @click.command()
 @click.argument("qid")
-@click.option("--date", "day", type=Day(), help="The UTC day of an id that carries none.")
+@click.option("--date", "day", type=Day(), help="The UTC day of an id that carries none, or of a trace.")
 @click.option("--body", is_flag=True, help="Write the exact bytes of the prompt instead of the record.")
 @click.option("--call", "number", type=click.IntRange(min=1), help="Which call, counting from 1.")
 @places
 @as_json
 def get(settings: Settings, qid: str, day: date | None, body: bool, number: int | None, json_: bool) -> None:
-    """The record as JSON, or with --body the exact bytes that a call was given."""
+    """The record as JSON, or with --body the exact bytes that a call was given.
+
+    Exits with 0 when it is found, whatever its verdict is (see show and grade), and with 1 when it is not.
+    """
     del json_  # it is JSON already
     source = records(settings)
-    record = source.get(source.resolve(qid), day)
+    record = source.get(source.resolve(qid, day), day)
     if body:
         sys.stdout.buffer.write(_body(_call(record, number)))
         sys.stdout.buffer.flush()
@@ -75,7 +85,11 @@ def get(settings: Settings, qid: str, day: date | None, body: bool, number: int 
 @places
 @as_json
 def ls(settings: Settings, limit: int, since: date | None, until: date | None, json_: bool) -> None:
-    """The newest queries, one a row."""
+    """The newest queries, one a row.
+
+    Exits with 0, whatever their verdicts are and also where there are none. State: stored, spooled (some of it waits
+    on this machine) or damaged (some of it can't be read: see show).
+    """
     source = records(settings)
     rows: list[dict[str, Any]] = []
     for qid in source.newest(limit, since, until):
@@ -85,21 +99,21 @@ def ls(settings: Settings, limit: int, since: date | None, until: date | None, j
             rows.append({"qid": qid, "problem": str(error)})
             continue
         query = record.query or {}
-        first = record.events[0]["ts"] if record.events else None
+        first = record.events[0].get("ts") if record.events else None
         rows.append(
             {
                 "qid": qid,
                 "ts": query.get("ts") or first,
                 "calls": len(record.calls),
                 "verdict": grade(record).verdict,
-                "state": "spooled" if record.waiting else "stored",
+                "state": "damaged" if damage(record, source) else "spooled" if record.waiting else "stored",
                 "question": query.get("question"),
             }
         )
     if json_:
         print_json(wrap(rows))
     elif not rows:
-        click.echo(f"Nothing in {source.store.url}, and nothing waits in {source.spool}.")
+        click.echo(f"{source.nothing[0].upper()}{source.nothing[1:]}.")
     else:
         columns = ("qid", "ts", "calls", "verdict", "state", "question")
         table(columns, [[_cell(row.get(column, row.get("problem"))) for column in columns] for row in rows])
@@ -107,19 +121,33 @@ def ls(settings: Settings, limit: int, since: date | None, until: date | None, j
 
 def _row(event: Event, record: Record) -> tuple[str, str, str, str]:
     number = next((str(c.number) for c in record.calls if c.id == event.get("call")), "")
-    parts = [f"{name}={event[name]}" for name in _SHOWN if event.get(name) not in (None, "unknown")]
+    parts = [f"{name}={_brief(event[name])}" for name in _SHOWN if event.get(name) not in (None, "unknown")]
     parts += [f"{name}: {_preview(event[name])}" for name in _TEXT_FIELDS if name in event]
-    if "chars" in event:
-        parts.append(f"{event['chars']:,} characters")
-    if event.get("hits"):
-        parts.append(", ".join(f"{hit.get('rank')} {hit.get('chunk_id')}" for hit in event["hits"]))
-    if event.get("dropped"):
-        parts.append(f"dropped: {', '.join(event['dropped'])}")
+    if event.get("chars") is not None:
+        parts.append(f"{words(event['chars'], ',')} characters")
+    hits = [
+        f"{_brief(h.get('rank'))} {_brief(h.get('chunk_id'))}" if isinstance(h, dict) else _brief(h)
+        for h in _items(event.get("hits"))
+    ]
+    if hits:
+        parts.append(", ".join(hits))
+    dropped = [_brief(chunk) for chunk in _items(event.get("dropped"))]
+    if dropped:
+        parts.append(f"dropped: {', '.join(dropped)}")
     if event.get("ms"):
-        parts.append(f"ms: {event['ms']}")
+        parts.append(f"ms: {_brief(event['ms'])}")
     if event.get("unfinished"):
         parts.append("unfinished")
-    return str(event.get("ts", ""))[11:23], str(event.get("kind")), number, "  ".join(parts)
+    return words(event.get("ts", ""))[11:23], words(event.get("kind")), number, "  ".join(parts)
+
+
+def _items(value: Any) -> list[Any]:
+    """What should be a list, as one: events come from outside, and a reader shows what is there."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _brief(value: Any) -> str:
+    return shorten(words(value), 200)
 
 
 def _show_call(graded: CallGrade) -> None:
@@ -135,7 +163,8 @@ def _show_call(graded: CallGrade) -> None:
         ]
         rows += [("gap", f"{g.path} [{g.start}:{g.end}]", len(g), shorten(g.text)) for g in census.gaps]
     total = f"{census.total:,} characters, {census.unaccounted:,} unaccounted" if census else "no prompt recorded"
-    console().print(f"\n[bold]call {graded.call.number}[/]  {total}  [bold]{graded.verdict}[/]{reasons}")
+    heading = (f"\ncall {graded.call.number}", "bold"), f"  {total}  ", (graded.verdict, "bold"), reasons
+    console().print(Text.assemble(*heading))
     if rows:
         table(("state", "producer", "characters", ""), rows)
     table(("", "check", "detail"), [(mark(c.status), c.name, c.detail) for c in graded.checks])
@@ -168,7 +197,7 @@ def _body(call: Call) -> bytes:
 def _preview(value: Any) -> str:
     if isinstance(value, CutText):
         return f"[{len(value)} characters withheld]"
-    text = value if isinstance(value, str) else str(value)
+    text = words(value)
     return shorten(text) if text.strip() else repr(text)
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from otel_prompt_trace.exceptions import ConfigurationError
+
 Trust = Literal["owner", "policy", "tool", "child", "retrieved", "user", "unknown"]
+POLICIES = ("store", "hash")
 TRUST: frozenset[str] = frozenset({"owner", "policy", "tool", "child", "retrieved", "user", "unknown"})
 
 State = Literal[
@@ -44,6 +47,7 @@ class Piece:
     chars: int | None = None
     hmac_sha256: str | None = None
     value: Any = None
+    blank: bool = False  # nothing but whitespace, recorded where the text itself was not kept
 
     @property
     def length(self) -> int:
@@ -57,6 +61,18 @@ class Piece:
 
 
 Declared: TypeAlias = "Piece | tuple[str, str]"
+
+
+def check_labels(trust: str, policy: str) -> None:
+    """Refuse a trust label or a policy that does not exist.
+
+    Raises:
+        ConfigurationError: with those that do.
+    """
+    if trust not in TRUST:
+        raise ConfigurationError(f"trust={trust!r}: it takes {', '.join(sorted(TRUST))}")
+    if policy not in POLICIES:
+        raise ConfigurationError(f"policy={policy!r}: it takes {', '.join(POLICIES)}")
 
 
 def as_pieces(declared: Iterable[Declared]) -> tuple[Piece, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.pieces import Piece, check_labels
 from otel_prompt_trace.core.segments import Segment
 
 LITERAL = "literal"
@@ -41,9 +41,15 @@ class Prompt:
         trust: str = "unknown",
         policy: str = "store",
     ) -> Prompt:
-        """Append ``text`` and record that ``producer`` put it there. Returns the prompt, for chaining."""
+        """Append ``text`` and record that ``producer`` put it there. Returns the prompt, for chaining.
+
+        Raises:
+            TypeError: ``text`` is no str.
+            ConfigurationError: there is no such trust label or policy.
+        """
         if not isinstance(text, str):
             raise TypeError(f"a piece's text is a str, not {type(text).__name__}")
+        check_labels(trust, policy)
         if not self._texts:
             self._open(None)
         start = self._chars[-1]

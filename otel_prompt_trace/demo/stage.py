@@ -12,7 +12,7 @@ import otel_prompt_trace as pt
 from otel_prompt_trace.demo.assistant import Host
 from otel_prompt_trace.demo.model_server import ModelServer
 from otel_prompt_trace.demo.stand_in_model import ENCODING, MODEL
-from otel_prompt_trace.exceptions import MissingDependency
+from otel_prompt_trace.exceptions import ConfigurationError, MissingDependency
 
 SERVICE = "handbook-assistant"
 
@@ -34,6 +34,7 @@ def stage(folder: Path) -> Iterator[Stage]:
 
     Raises:
         MissingDependency: the extra ``demo`` is not installed.
+        ConfigurationError: nothing can be kept in ``folder``.
     """
     try:
         from openai import DefaultHttpxClient, OpenAI
@@ -44,8 +45,13 @@ def stage(folder: Path) -> Iterator[Stage]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     store, spool, spans = folder / "store", folder / "spool", folder / "spans.jsonl"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the demo can't keep its records in {folder}: {error.strerror}; name another folder with --out"
+        ) from error
     provider = TracerProvider(resource=Resource.create({"service.name": SERVICE}))
     provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(str(spans))))
     if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):

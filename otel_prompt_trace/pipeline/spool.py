@@ -171,7 +171,9 @@ def prepare_folder(folder: Path) -> None:
         ConfigurationError: it belongs to somebody else, or others may write to it: they could plant events.
         OSError: it can't be made, or not be written to.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for parent in reversed([folder, *folder.parents]):  # also those above: the state folder is nobody else's either
+        if not parent.exists():
+            parent.mkdir(mode=0o700, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "it can't be written to")
     status = folder.stat()

@@ -6,7 +6,11 @@ import asyncio
 import contextvars
 import random
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from opentelemetry import trace
 
 import otel_prompt_trace as pt
 from otel_prompt_trace.capture.context import current_call, current_query
@@ -20,7 +24,7 @@ def _own(recording: Recording, qid: str, name: str) -> None:
     record = recording.record(qid)
     pieces = record.of("piece")
     assert len(pieces) == 2 * _TURNS
-    assert {piece["producer"] for piece in pieces} == {name}
+    assert {piece["producer"] for piece in pieces} == {name, f"{name}'s end"}
     assert {event["prompt"].split()[0] for event in record.of("request")} == {name}
     assert len(record.calls) == _TURNS
     assert pt.grade(record).verdict == "exact"
@@ -36,7 +40,7 @@ def test_two_tasks(recording: Recording) -> None:
                 await asyncio.sleep(0)
                 with q.call(prompt=head + f" {name}!") as call:
                     await asyncio.sleep(0)
-                    pt.declare(name, f" {name}!")
+                    pt.declare(f"{name}'s end", f" {name}!")
                     await asyncio.sleep(0)
                     call.respond(name)
         return q.qid
@@ -56,7 +60,7 @@ def test_two_queries_over_one_pool_of_threads(recording: Recording) -> None:
     def work(q: pt.Query, name: str, turn: int) -> None:
         head = pt.declare(name, f"{name} {turn}")
         with q.call(prompt=head + f" {name}!") as call:
-            pt.declare(name, f" {name}!")
+            pt.declare(f"{name}'s end", f" {name}!")
             call.respond(name)
 
     with ThreadPoolExecutor(4) as pool:
@@ -122,3 +126,41 @@ def test_many_threads_record_into_one_query(recording: Recording) -> None:
         call.request["prompt"]: call.response["output"] for call in record.calls if call.request and call.response
     }
     assert answers == {f"prompt {number}": f"answer {number}" for number in range(100)}
+
+
+def test_a_query_entered_twice_is_one_query(recording: Recording) -> None:
+    """Entering an open query again, or one that ended, changes nothing, and no context is left behind."""
+    q = pt.query(question="once")
+    with q, q:
+        assert current_query() is q
+    with q:
+        pass
+    assert current_query() is None
+    assert [event["kind"] for event in recording.events(q.qid)] == ["query", "end"]
+    with pt.query() as later:
+        pass
+    assert "parent" not in recording.of(later.qid, "query")[0]
+
+
+def test_generators_leave_no_query_behind(recording: Recording, caplog: pytest.LogCaptureFixture) -> None:
+    """A query in a generator that is stepped by copies of a context, or interleaved with another, ends quietly."""
+
+    def stream(name: str) -> Iterator[str]:
+        with pt.query(question=name) as q:
+            yield q.qid
+            yield "more"
+
+    generator = stream("stepped")
+    first = contextvars.copy_context().run(next, generator)
+    assert contextvars.copy_context().run(list, generator) == ["more"]
+    one, two = stream("one"), stream("two")
+    qids = [next(one), next(two)]
+    assert list(one) == list(two) == ["more"]
+    assert current_query() is None
+    assert not trace.get_current_span().get_span_context().is_valid
+    with pt.query() as later:
+        pass
+    assert "parent" not in recording.of(later.qid, "query")[0]
+    for qid in (first, *qids):
+        assert [event["kind"] for event in recording.events(qid)] == ["query", "end"]
+    assert "Failed to detach" not in caplog.text

@@ -129,3 +129,40 @@ def test_plain_misuse_is_said_at_once(recording: Recording, argument: str, value
     arguments: dict[str, Any] = {argument: value}
     with pt.query(), pytest.raises(ConfigurationError, match=r"it takes .*(owner|store)"):
         pt.declare("p", "t", **arguments)
+
+
+def test_a_text_is_withheld_wherever_it_stands_in_the_query_and_below(recording: Recording) -> None:
+    """A piece of policy hash is cut out of every prompt, output and tool result of its query and of queries within."""
+    secret = "SECRET-alice@example.org"
+    with pt.query() as outer:
+        text = pt.declare("user", secret)
+        pt.declare("user", secret, policy="hash")  # the same again, and this time to be withheld
+        with outer.call(prompt=f"{text} and again {text}", system=f"for {text}") as call:
+            call.respond(f"I know {text}")
+        outer.tool_call("lookup", result=f"found {text}")
+        with pt.query() as inner, inner.call(prompt=[{"role": "user", "content": f"hello {text}"}]) as call:
+            call.respond("ok")
+        with pt.query(join=True) as joined, joined.call(prompt={"odd": text}) as call:
+            call.respond("ok")
+    pt.flush(20)
+    first_pieces = [event for event in recording.of(outer.qid, "piece") if "hmac_sha256" in event]
+    assert first_pieces
+    assert secret.encode() not in recording.stored_bytes()
+
+
+def test_many_texts_of_one_length_are_declared_in_time(recording: Recording) -> None:
+    """Offers of one producer and one length are hashed, not compared with each other: 4,000 of them are no wait."""
+    with pt.query() as q:
+        for number in range(4_000):
+            pt.declare("memory", f"fact {number:06d}")
+            pt.declare("memory", f"fact {number:06d}")
+    assert len(recording.of(q.qid, "piece")) == 4_000
+
+
+def test_a_number_is_declared_as_it_is_written(recording: Recording) -> None:
+    """A number is returned as it is, and stands in the record as the text that an f-string makes of it."""
+    with pt.query() as q, q.call(prompt=f"{pt.declare('price', 5)} euros") as call:
+        call.respond("ok")
+    assert pt.declare("price", 5) == 5
+    (piece,) = recording.of(q.qid, "piece")
+    assert piece["text"] == "5"

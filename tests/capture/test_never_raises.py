@@ -137,7 +137,7 @@ def test_an_event_that_can_t_be_made_is_counted(recording: Recording, caplog: py
     assert result.reasons == {"not_captured": 4}
     assert (result.stored, result.spooled) == (3, 0)
     (warning,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "Query.retrieved failed: LookupError" in warning.getMessage()
+    assert "Query.retrieved failed: TypeError" in warning.getMessage()
     assert "went away" not in caplog.text
 
 

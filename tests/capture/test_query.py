@@ -296,3 +296,27 @@ def test_a_child_keeps_the_policy_of_its_parent(recording: Recording) -> None:
             assert child.policy == "hash"
         with pt.query(policy="store") as open_one:
             assert open_one.policy == "store"
+
+
+def test_hits_that_are_a_mapping_or_longer_tuples_and_iterators(recording: Recording) -> None:
+    """A mapping of scores, triples, odd ranks and a single dropped id are read; an iterator is left alone."""
+    hits = iter([{"id": 1}])
+    with pt.query() as q:
+        q.retrieved({"a": 0.5, "b": 0.25})
+        q.retrieved([("c", 0.5, {"meta": 1}), {"chunk_id": "d", "rank": True}, {"chunk_id": "e", "rank": -3}])
+        q.dropped("chunk-1")
+        q.retrieved(hits)
+    assert list(hits) == [{"id": 1}]
+    first, second, third = recording.of(q.qid, "retrieval")
+    assert [(hit["chunk_id"], hit["score"]) for hit in first["hits"]] == [("a", 0.5), ("b", 0.25)]
+    assert [(hit["rank"], hit["chunk_id"]) for hit in second["hits"]] == [(1, "c"), (2, "d"), (3, "e")]
+    assert third["dropped"] == ["chunk-1"]
+
+
+def test_feedback_keeps_the_policy_of_its_query(recording: Recording) -> None:
+    """A comment on a query of policy hash is withheld as its other texts are."""
+    with pt.query(policy="hash") as q:
+        pass
+    pt.feedback(q.qid, score=1, comment="a secret remark")
+    pt.flush(20)
+    assert b"secret remark" not in recording.stored_bytes()

@@ -105,8 +105,10 @@ def test_erase_leaves_a_tombstone_and_nothing_else(run: Run, tmp_path: Path, pla
 
 @pytest.mark.usefixtures("installed")
 def test_erase_asks_first(run: Run, places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without --yes and without an answer nothing is erased."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    """Without --yes and with no for an answer nothing is erased."""
+    answer = io.StringIO("n\n")
+    monkeypatch.setattr(answer, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", answer)
     qid = record_rag()
     assert pt.flush(10).ok
     assert run("erase", qid, *places).code == 130

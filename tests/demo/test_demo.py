@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -61,15 +61,21 @@ def test_the_second_story_falls_in_three_steps(tmp_path: Path) -> None:
 
 
 def test_the_command_ends_well_and_prints_commands_that_work(tmp_path: Path) -> None:
-    """prompt-trace demo, in a process of its own without proxies or endpoints, and the first command it names."""
+    """prompt-trace demo, in a process of its own without proxies or endpoints, and each command that it prints.
+
+    They are given to a shell as they stand, from another folder, with a path in them that has to be quoted.
+    """
+    out, elsewhere = tmp_path / "a folder's name", tmp_path / "elsewhere"
+    elsewhere.mkdir()
     command = [sys.executable, "-m", "otel_prompt_trace.cli"]
-    done = subprocess.run([*command, "demo", "--out", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "demo", "--out", str(out)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "4 in prompt + 1 dropped = 5 of 5 retrieved" in done.stdout
-    offered = re.findall(r"^  prompt-trace (.*)$", done.stdout, re.MULTILINE)
+    beginning = f"  {shlex.join(command)} "
+    offered = [line.strip() for line in done.stdout.splitlines() if line.startswith(beginning)]
     assert len(offered) == 6
     for line in offered:
-        further = subprocess.run([*command, *line.split()], capture_output=True, text=True, check=False)
+        further = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, cwd=elsewhere)
         assert further.returncode in {0, 1}, further.stderr  # 1: two of the three conversations are mismatches
         assert further.stdout
         assert "Traceback" not in further.stderr
