@@ -21,7 +21,7 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 class SpanState:
     """The state of one span that was started while recording is on. Most spans carry nothing: made to cost little."""
 
-    __slots__ = ("call", "ended", "entry", "events", "facts", "parent", "query", "scope", "values")
+    __slots__ = ("call", "ended", "entry", "events", "facts", "parent", "query", "scope", "told", "values")
 
     def __init__(
         self, entry: Entry, parent: SpanState | None, query: OpenQuery | None, call: OpenCall | None, scope: Any
@@ -35,6 +35,7 @@ class SpanState:
         self.events: Sequence[tuple[str, dict[str, Any], Any]] = ()
         self.facts: dict[str, Any] | None = None  # small attributes that say what the content is about
         self.ended: EndedCall | None = None  # the last model call that ended inside this span
+        self.told: EndedCall | None = None  # the call that this span named as it ended
 
     @property
     def telling(self) -> bool:

@@ -1,0 +1,25 @@
+"""Environments with real instrumentations, made once for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.instrumentations.environments import CanNotBeMade, environment
+
+Environments = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def environments() -> Environments:
+    """The Python of an environment by its name; skips where it can't be made."""
+
+    def python(name: str) -> Path:
+        try:
+            return environment(name)
+        except (CanNotBeMade, OSError) as error:
+            pytest.skip(f"the environment {name!r} can't be made here: {error}")
+
+    return python

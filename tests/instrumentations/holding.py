@@ -1,0 +1,174 @@
+"""What must hold of every run, whatever the instrumentation, the limits and the order of installation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from otel_prompt_trace.core.conventions import content_event, content_in_event, content_key, is_model_call
+from tests.instrumentations.application import plain
+from tests.instrumentations.running import Run
+
+Stored: TypeAlias = "dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]"
+
+LONGEST = 4096
+APPLICATION = "application"  # the scope of the application's own spans
+
+
+def assert_nothing_left(run: Run) -> None:
+    """No content key, and no string over 4 KiB, is on any exported span or log record."""
+    assert run.spans
+    for span in run.spans:
+        for where, name, value in [*_strings(span, "span"), ("span name", "", span["name"])]:
+            assert len(value) <= LONGEST, f"{where} of {span['name']} holds {len(value)} characters under {name}"
+        left = [key for key in span["attributes"] if content_key(key) is not None]
+        assert not left, f"{span['name']} ({span['scope']}) still has {left}"
+        for event in span["events"]:
+            left = [key for key in event["attributes"] if content_in_event(content_event(event["name"]), key)]
+            assert not left, f"event {event['name']} of {span['name']} still has {left}"
+    for log in run.logs:
+        left = [key for key in log["attributes"] if content_in_event(content_event(log["name"]), key)]
+        assert not left, f"log record {log['name']} still has {left}"
+        shown = log["body"]
+        assert content_event(log["name"]) is None or shown is None or _is_stub(shown), f"{log['name']} has its body"
+        for where, name, value in _strings(log, "log"):
+            assert len(value) <= LONGEST, f"{where} of {log['name']} holds {len(value)} characters under {name}"
+
+
+def assert_stored_whole(run: Run, bare: Run) -> int:
+    """What was stored is what the same application handed over without us and without limits, value by value.
+
+    Returns:
+        The number of values compared.
+    """
+    compared = 0
+    bare_spans, spans = _in_order(bare), _in_order(run)
+    assert [_kind(span) for span in spans] == [_kind(span) for span in bare_spans]
+    stored = _stored(run)
+    for was, now in zip(bare_spans, spans, strict=True):
+        values, events = stored.pop(now["span_id"], ({}, []))
+        expected = {k: v for k, v in was["attributes"].items() if content_key(k) is not None or _long(v)}
+        if _long(was["status"]):
+            expected["status.description"] = was["status"]
+        assert list(map(str, sorted(values))) == sorted(expected), was["name"]
+        for key, value in expected.items():
+            assert values[key] == value, f"{key} of {was['name']} ({was['scope']})"
+        told = [*was["events"], *(log for log in bare.logs if log["span_id"] == was["span_id"])]
+        carried = [found for event in told if (found := _carried(event)) is not None]
+        assert sorted(map(_written, events)) == sorted(map(_written, carried)), was["name"]
+        compared += len(expected) + len(carried)
+        kept = {key for key in was["attributes"] if content_key(key) is None}
+        ours = {key for key in now["attributes"] if key.startswith("prompt_trace.")}
+        assert set(now["attributes"]) - ours == kept, was["name"]
+    assert not stored, "something is stored of spans that were not exported"
+    return compared
+
+
+def assert_one_call_each(run: Run) -> int:
+    """One call a logical call, named after its innermost model span; every other span of it is a sighting of it.
+
+    The application makes one call after the other, so a logical call is a run of model spans that overlap in time.
+
+    Returns:
+        The number of calls.
+    """
+    counted = 0
+    spans = {span["span_id"]: span for span in run.spans}
+    stored = _stored(run)
+    expected = _logical_calls(run, stored)
+    for entry, calls in expected.items():
+        qid = f"{spans[entry]['trace_id']}-{entry}"
+        record = run.records[qid]
+        seen = {call.id: sorted(str(sighting.span_id) for sighting in call.seen) for call in record.calls}
+        assert seen == {innermost: sorted(ids) for innermost, ids in calls.items()}
+        for call in record.calls:
+            if call.request is None:  # one instrumentation drops the whole prompt where a part of it is an image
+                assert not [told.span_id for told in call.seen if _has_prompt(stored[str(told.span_id)])]
+        for span_id in (span_id for ids in calls.values() for span_id in ids):
+            attributes = spans[span_id]["attributes"]
+            assert attributes["prompt_trace.qid"] == qid
+            assert attributes["prompt_trace.ref"].endswith(f"/{qid}/")
+        counted += len(calls)
+    assert set(run.records) == {f"{spans[entry]['trace_id']}-{entry}" for entry in expected}
+    assert all(len(record.of("end")) == 1 for record in run.records.values())
+    return counted
+
+
+def _logical_calls(run: Run, stored: Stored) -> dict[str, dict[str, list[str]]]:
+    """By entry span: the innermost model span of each logical call, and all model spans of it."""
+    spans = {span["span_id"]: span for span in run.spans}
+    found: dict[str, list[list[dict[str, Any]]]] = {}
+    for span in sorted(run.spans, key=lambda span: int(span["start"])):
+        keys = [*stored.get(span["span_id"], ({}, []))[0], *span["attributes"]]
+        if not is_model_call(span["attributes"], keys):
+            continue
+        above = span
+        while above["scope"] != APPLICATION:
+            above = spans[above["parent"]]
+        calls = found.setdefault(above["span_id"], [])
+        if calls and span["start"] <= max(before["end"] for before in calls[-1]):
+            calls[-1].append(span)
+        else:
+            calls.append([span])
+    return {
+        entry: {min(call, key=lambda span: int(span["end"]))["span_id"]: [s["span_id"] for s in call] for call in calls}
+        for entry, calls in found.items()
+    }
+
+
+def _has_prompt(stored: tuple[dict[str, Any], list[dict[str, Any]]]) -> bool:
+    keys = [content_key(key) for key in stored[0]]
+    names = [content_event(name) for event in stored[1] for name in event]
+    return any(found is not None and found.direction in ("in", "both") for found in (*keys, *names))
+
+
+def _stored(run: Run) -> Stored:
+    """Of each span the values that were diverted, and what its events and log records carried."""
+    found: Stored = {}
+    for event in run.events:
+        if event["kind"] == "content" and event["route"] in ("attributes", "log"):
+            values, events = found.setdefault(event["span_id"], ({}, []))
+            values.update(plain(event.get("values") or {}))
+            events += plain(event.get("events") or [])
+    return found
+
+
+def _carried(event: dict[str, Any]) -> dict[str, Any] | None:
+    """A bare span event or log record as it ought to be stored; None where it holds nothing to take."""
+    kind = content_event(event["name"])
+    taken = {k: v for k, v in event["attributes"].items() if content_in_event(kind, k) or _long(v)}
+    body = event.get("body")
+    body = body if kind is not None or _long(body) else None
+    return {event["name"]: {"attributes": taken, "body": body}} if taken or body is not None else None
+
+
+def _in_order(run: Run) -> list[dict[str, Any]]:
+    return sorted(run.spans, key=lambda span: int(span["start"]))
+
+
+def _kind(span: dict[str, Any]) -> tuple[str, str]:
+    return span["scope"], span["name"]
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _strings(value: Any, where: str, name: str = "") -> Iterator[tuple[str, str, str]]:
+    if isinstance(value, str):
+        yield where, name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strings(item, where, f"{name}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item, where, name)
+
+
+def _is_stub(value: Any) -> bool:
+    return isinstance(value, str) and len(value) < 128 and value.endswith("in the payload of prompt_trace.qid]")
+
+
+def _long(value: Any) -> bool:
+    return any(len(found) > LONGEST for _, _, found in _strings(value, ""))
