@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.capture.context import with_call
+from otel_prompt_trace.capture.credentials import credentials
 from otel_prompt_trace.capture.guard import never_raises, span_never_raises
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
@@ -108,6 +109,7 @@ class Call:
         self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
+        self._query.withheld += credentials(self._fields)
         prompt, events = self._prompt, []
         request: Event = {"kind": "request", "call": self.id, "evidence": "declared", **self._fields}
         if isinstance(prompt, Prompt):

@@ -49,6 +49,7 @@ class Assignment:
         self._taken_inline = Intervals(len(segments))
         self._anchors: list[tuple[int, int, int, int]] = []  # (declared index, segment, start, end), in order
         self._reached: dict[str, _Place] = {}  # by text: nothing is free before this place
+        self._absent: set[str] = set()  # texts that stand nowhere
         self._reached_inline: dict[str, _Place] = {}
         self._jumps = JUMPS + 10 * len(pieces)
         self._placed: list[Placed | None] = [None] * len(pieces)
@@ -164,9 +165,13 @@ class Assignment:
         text = self._pieces[index].text
         if text is None:
             return
-        found = self._find_between_neighbours(index, text) if self._ordered else None
-        if found is None:
-            found = self._first_word(text, self._free_anywhere(text))
+        found: _Place | None = None
+        if self._reached.get(text) != self._end:  # else its like was searched for in vain, and nothing was freed since
+            found = self._find_between_neighbours(index, text) if self._ordered else None
+            if found is None and not any(text in body for body in self._texts):
+                self._absent.add(text)
+                self._reached[text] = self._end
+            found = found or self._first_word(text, self._free_anywhere(text))
         if found is not None:
             self._take(index, *found)
         elif self._jumps <= 0:
@@ -181,6 +186,8 @@ class Assignment:
             low = (segment, end)
         if at < len(self._anchors):
             high = self._anchors[at][1:3]
+        if next(self._free(text, low, high), None) is None:
+            return None
         left, right = self._left.get(index), self._right.get(index)
         beside = [
             next(self._free(text, low, high, before=left), None) if left else None,
@@ -316,7 +323,8 @@ class Assignment:
 
     def _explain_missing(self) -> None:
         """Tell a second declaration (duplicate) and a text that others own (contested) from one that is not there."""
-        standing = {p.piece.text for p in self._placed if p is not None and p.state in ("located", "whole_prompt")}
+        standing: dict[str, _Place | None] = dict.fromkeys(self._absent)
+        owned = {p.piece.text for p in self._placed if p is not None and p.state in ("located", "whole_prompt")}
         for index, piece in enumerate(self._pieces):
             if self._placed[index] is not None or piece.value is not None:
                 continue
@@ -324,24 +332,33 @@ class Assignment:
                 self._placed[index] = Placed(piece, "not_placed")
             elif piece.text is None:
                 self._notes[index] = "only its digest was kept, without offsets"
-            elif piece.text in standing:
+            elif piece.text in owned:
                 self._placed[index] = Placed(piece, "duplicate", note="declared more often than it stands")
-            elif (at := self._anywhere(piece.text)) is not None:
-                note = f"stands only inside another piece, in segment {at[0]} at {at[1]}"
-                self._placed[index] = Placed(piece, "contested", note=note)
-            elif self._jumps <= 0:
-                self._notes[index] = AMBIGUOUS
+            else:
+                if piece.text not in standing:
+                    standing[piece.text] = self._anywhere(piece.text)
+                if (at := standing[piece.text]) is not None:
+                    note = f"stands only inside another piece, in segment {at[0]} at {at[1]}"
+                    self._placed[index] = Placed(piece, "contested", note=note)
+                elif self._jumps <= 0:
+                    self._notes[index] = AMBIGUOUS
 
     def _anywhere(self, text: str) -> _Place | None:
         """A place where all of ``text`` stands although characters of it are another piece's."""
-        word = is_word(text)
-        for segment, body in enumerate(self._texts):
-            position = body.find(text)
-            while position >= 0:
-                if not (word and splits_word(body, position, position + len(text))):
-                    return segment, position
-                self._jumps -= 1
-                if self._jumps <= 0:
-                    return None
-                position = body.find(text, position + 1)
+        for place in occurrences(self._texts, text):
+            if place is not None:
+                return place
+            self._jumps -= 1
+            if self._jumps <= 0:
+                return None
         return None
+
+
+def occurrences(texts: Sequence[str], text: str) -> Iterator[_Place | None]:
+    """Every place of ``text``, overlapping ones as well; None for one where a bare word is part of a longer one."""
+    word = is_word(text)
+    for segment, body in enumerate(texts):
+        position = body.find(text)
+        while position >= 0:
+            yield None if word and splits_word(body, position, position + len(text)) else (segment, position)
+            position = body.find(text, position + 1)

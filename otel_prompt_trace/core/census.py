@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from otel_prompt_trace.core.assignment import AMBIGUOUS, Assignment
-from otel_prompt_trace.core.pieces import Declared, Piece, Placed, State, as_pieces
+from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, Assignment
+from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.segments import Outside, Segment, Split, split
 from otel_prompt_trace.core.verdict import Verdict, in_order, verdict
 
-_REASON_OF_STATE = {
+REASON_OF_STATE = {
     "duplicate": "duplicate_piece",
     "contested": "contested_piece",
     "unlocatable": "unlocatable_piece",
@@ -42,9 +42,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A part of the request that the model may see beside the prompt: tool definitions, a response schema.
+    """A part of the request that the model may see beside the prompt: tool definitions, a response schema, an image.
 
-    Only the provider knows how it is rendered, so its length is never added to the prompt's total.
+    ``name`` is the field, or the path of what is binary. Only the provider knows how it is rendered, so its length is
+    never added to the prompt's total.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Census:
     def by_producer(self) -> dict[str, int]:
         """Characters that each producer owns, in the order of first appearance; inline pieces own theirs."""
         owned: dict[str, int] = {}
-        for owner, start, end in _owners(self.pieces):
+        for owner, _, start, end in _owners(self.pieces):
             owned[owner.producer] = owned.get(owner.producer, 0) + end - start
         return owned
 
@@ -122,15 +123,11 @@ def take(
     visible: Mapping[str, Any] = MappingProxyType({}),
 ) -> Census:
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
-    placed = Assignment(prompt.segments, pieces, ordered=ordered).run()
-    placed = _match_visible(placed, visible)
-    parts = tuple(
-        Visible(name, any(p.state == "visible" and p.piece.value == value for p in placed))
-        for name, value in visible.items()
-    )
+    placed = _assign(prompt.segments, pieces, ordered=ordered)
+    placed, parts = _match_visible(placed, _visible(prompt, visible))
     gaps = _gaps(prompt.segments, placed)
     unaccounted = sum(len(gap) for gap in gaps)
-    reasons = {_REASON_OF_STATE[p.state] for p in placed if p.state in _REASON_OF_STATE}
+    reasons = {REASON_OF_STATE[p.state] for p in placed if p.state in REASON_OF_STATE}
     if any(p.note == AMBIGUOUS for p in placed):
         reasons.add("ambiguous_piece")
     silent = ("empty", "not_placed", "visible") if prompt.total else ("empty", "not_placed")
@@ -156,16 +153,74 @@ def take(
     )
 
 
-def _match_visible(placed: tuple[Placed, ...], visible: Mapping[str, Any]) -> tuple[Placed, ...]:
-    """A piece that is a JSON value stands in no text: it accounts for the part that it equals."""
-    values = list(visible.values())
-    return tuple(p if p.piece.value is None else Placed(p.piece, _state_of_value(p.piece, values)) for p in placed)
+def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: bool) -> tuple[Placed, ...]:
+    """Place the pieces; a producer whose pieces are all there is owns nothing, so that the true parts can be found."""
+    found: dict[int, Placed] = {}
+    left = list(range(len(pieces)))
+    while True:
+        placed = Assignment(segments, [pieces[n] for n in left], ordered=ordered).run()
+        found |= dict(zip(left, placed, strict=True))
+        whole = _sole_producer(segments, placed)
+        if whole is None:
+            return tuple(found[n] for n in range(len(pieces)))
+        for n in left:
+            if found[n].producer == whole and found[n].state == "located":
+                found[n] = Placed(pieces[n], "whole_prompt", note=WHOLE_PROMPT)
+        left = [n for n in left if pieces[n].producer != whole]
 
 
-def _state_of_value(piece: Piece, values: list[Any]) -> State:
-    if piece.value in values:
-        return "visible"
-    return "not_placed" if piece.offered else "unlocatable"
+def _sole_producer(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> str | None:
+    """The one producer that owns every character but whitespace, or every character where there is nothing else."""
+    content = sum(_solid(segment.text) for segment in segments)
+    owned: dict[str, int] = {}
+    for piece, segment, start, end in _owners(placed):
+        count = _solid(segments[segment].text[start:end])
+        if piece.blank:
+            content -= count
+        elif count:
+            owned[piece.producer] = owned.get(piece.producer, 0) + count
+    if len(owned) == 1:
+        ((producer, count),) = owned.items()
+        return producer if count == content else None
+    if owned or content:
+        return None
+    total = sum(len(segment.text) for segment in segments)
+    alone = {p.producer for p in placed if p.state == "located"}
+    covered = sum(end - start for _, _, start, end in _owners(placed))
+    return alone.pop() if len(alone) == 1 and 0 < total == covered else None
+
+
+def _solid(text: str) -> int:
+    """The number of characters that are no whitespace."""
+    return sum(map(len, text.split()))
+
+
+def _visible(prompt: Split, visible: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Name of each part, and the values that it may be declared as: what is binary also by what it stands in."""
+    binary = [part for part in prompt.outside if part.kind == "binary" and not part.checksum]
+    return [
+        *((name, (value,)) for name, value in visible.items()),
+        *((part.path, (part.value, *part.around)) for part in binary),
+    ]
+
+
+def _match_visible(
+    placed: tuple[Placed, ...], parts: list[tuple[str, tuple[Any, ...]]]
+) -> tuple[tuple[Placed, ...], tuple[Visible, ...]]:
+    """A piece that is a JSON value, or the string of an image, stands in no text: it accounts for an equal part."""
+    declared: set[int] = set()
+    matched = []
+    for p in placed:
+        value = p.piece.text if p.piece.value is None else p.piece.value
+        if p.piece.value is not None or (value and p.state in ("unlocatable", "not_placed")):
+            equal = [n for n, (_, values) in enumerate(parts) if value in values]
+            declared.update([n for n in equal if n not in declared][:1])  # one declaration, one part
+            if equal:
+                p = Placed(p.piece, "visible")  # noqa: PLW2901
+            elif p.piece.value is not None:
+                p = Placed(p.piece, "not_placed" if p.piece.offered else "unlocatable")  # noqa: PLW2901
+        matched.append(p)
+    return tuple(matched), tuple(Visible(name, n in declared) for n, (name, _) in enumerate(parts))
 
 
 def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Gap, ...]:
@@ -183,7 +238,7 @@ def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Ga
     return tuple(gaps)
 
 
-def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int]]:
+def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int, int]]:
     """Each located piece's own characters: an outer piece gives way where an inline one rides inside it."""
     inner: dict[int | None, list[tuple[int, int]]] = {}
     for p in placed:
@@ -192,19 +247,19 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int]]:
     for spans in inner.values():
         spans.sort()
     for p in placed:
-        if p.state != "located" or p.start is None or p.end is None:
+        if p.state != "located" or p.segment is None or p.start is None or p.end is None:
             continue
         if p.piece.inline:
-            yield p.piece, p.start, p.end
+            yield p.piece, p.segment, p.start, p.end
             continue
         reached = p.start
         spans = inner.get(p.segment, [])
         for start, end in spans[max(0, bisect_left(spans, (p.start,)) - 1) :]:  # they do not overlap each other
             if start >= p.end:
                 break
-            yield p.piece, reached, max(reached, start)
+            yield p.piece, p.segment, reached, max(reached, start)
             reached = max(reached, min(end, p.end))
-        yield p.piece, reached, p.end
+        yield p.piece, p.segment, reached, p.end
 
 
 def _cut_without_offsets(segments: tuple[Segment, ...], gaps: tuple[Gap, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.derive import Derivation
 from otel_prompt_trace.core.record import Call, Record
-from otel_prompt_trace.core.text import sha256_text
+from otel_prompt_trace.core.text import as_text, sha256_text
 from otel_prompt_trace.core.usage import normalize
 
 Status = Literal["pass", "fail", "unknown"]
@@ -53,7 +53,9 @@ def integrity(call: Call) -> tuple[Status, str]:
     if call.request is None or call.prompt is None:
         return "unknown", "no prompt was recorded"
     entries = call.request.get("segments")
-    described = {str(e.get("path")): e for e in (entries if isinstance(entries, list) else ()) if isinstance(e, dict)}
+    described = {
+        as_text(e.get("path")): e for e in (entries if isinstance(entries, list) else ()) if isinstance(e, dict)
+    }
     if len(described) > len(call.prompt.segments):
         return "fail", f"{len(call.prompt.segments)} segments, {len(described)} were recorded"
     unkeyed = 0
@@ -108,19 +110,19 @@ def _none_in(census: Census | None, state: str) -> tuple[Status, str]:
 def chunks_in_prompt(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that stand in the prompt, by rank. Located, not merely declared."""
     located = {p.source_id for p in census.located if p.source_id is not None} if census else set()
-    return [chunk for hit in record.retrieved if (chunk := str(hit.get("chunk_id"))) in located]
+    return [chunk for hit in record.retrieved if (chunk := as_text(hit.get("chunk_id"))) in located]
 
 
 def chunks_dropped(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that do not stand in the prompt, by rank."""
     kept = set(chunks_in_prompt(record, census))
-    return [chunk for hit in record.retrieved if (chunk := str(hit.get("chunk_id"))) not in kept]
+    return [chunk for hit in record.retrieved if (chunk := as_text(hit.get("chunk_id"))) not in kept]
 
 
 def _chunk_identity(record: Record, census: Census | None) -> tuple[Status, str]:
     if not record.retrieved or census is None:
         return "unknown", "nothing was retrieved"
-    retrieved = [str(hit.get("chunk_id")) for hit in record.retrieved]
+    retrieved = [as_text(hit.get("chunk_id")) for hit in record.retrieved]
     kept, absent, declared = chunks_in_prompt(record, census), chunks_dropped(record, census), list(record.dropped)
     sum_of = f"{len(kept)} in prompt + {len(absent)} dropped = {len(kept) + len(absent)} of {len(retrieved)} retrieved"
     both = sorted(set(kept) & set(declared))
@@ -137,7 +139,7 @@ def _chunk_identity(record: Record, census: Census | None) -> tuple[Status, str]
 
 
 def _chunks_located(record: Record, census: Census | None) -> tuple[Status, str]:
-    retrieved = {str(hit.get("chunk_id")) for hit in record.retrieved}
+    retrieved = {as_text(hit.get("chunk_id")) for hit in record.retrieved}
     named = [p for p in census.pieces if p.source_id is not None and p.source_id in retrieved] if census else []
     declared = [p for p in named if p.state not in ("not_placed", "empty")]
     if not declared:
@@ -149,7 +151,7 @@ def _chunks_located(record: Record, census: Census | None) -> tuple[Status, str]
 def _rank_prefix(record: Record, census: Census | None) -> tuple[Status, str]:
     kept = set(chunks_in_prompt(record, census))
     ranks = [_rank(hit.get("rank"), number) for number, hit in enumerate(record.retrieved, 1)]
-    inside = [rank for rank, hit in zip(ranks, record.retrieved, strict=True) if str(hit.get("chunk_id")) in kept]
+    inside = [rank for rank, hit in zip(ranks, record.retrieved, strict=True) if as_text(hit.get("chunk_id")) in kept]
     if not inside:
         return "unknown", "no retrieved chunk stands in the prompt"
     skipped = [rank for rank in ranks if rank < max(inside) and rank not in inside]
@@ -191,7 +193,7 @@ def _finish_reason(call: Call) -> tuple[Status, str]:
     reason: Any = (call.response or {}).get("finish_reason")
     if reason is None:
         return "unknown", "no finish reason"
-    name = str(reason).lower()  # Google's are in capitals
+    name = as_text(reason).lower()  # Google's are in capitals
     if name in _COMPLETE:
-        return "pass", str(reason)
-    return ("fail", f"the answer was cut: {reason}") if name in _CUT else ("unknown", str(reason))
+        return "pass", as_text(reason)
+    return ("fail", f"the answer was cut: {reason}") if name in _CUT else ("unknown", as_text(reason))

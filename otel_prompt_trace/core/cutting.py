@@ -55,6 +55,15 @@ def cut_value(value: Any, policy: str, digest: Digest) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else nameless(value)
 
 
+def cut_names(value: Any, digest: Digest) -> Any:
+    """The value with the name of every field below it replaced by its digest."""
+    if isinstance(value, Mapping):
+        return {f"hmac_sha256:{digest(str(name))}": cut_names(item, digest) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
+        return [cut_names(item, digest) for item in value]
+    return value
+
+
 def cut_outside(value: Any, policy: str, digest: Digest) -> Any:
     """A part that is no text, cut: what shows it to be an image or a link stays."""
     if not isinstance(value, str):

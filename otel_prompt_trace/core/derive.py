@@ -7,13 +7,21 @@ the same places must give the prompt that was recorded. One rule for what sends 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from otel_prompt_trace.core.census import Census, take
-from otel_prompt_trace.core.pieces import Placed
+from otel_prompt_trace.core.assignment import JUMPS, occurrences
+from otel_prompt_trace.core.census import REASON_OF_STATE, Census, take
+from otel_prompt_trace.core.pieces import Piece, Placed, State
 from otel_prompt_trace.core.prompt import replay
 from otel_prompt_trace.core.record import Call, OfferKey, Record, offer_key
 from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.verdict import in_order
+
+_NOTES: dict[State, str] = {
+    "duplicate": "offered more often than it stands",
+    "contested": "stands only inside another piece",
+    "unlocatable": "offered to the query, and no call of it holds it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +40,16 @@ class Derivation:
 def derive(record: Record) -> tuple[Derivation, ...]:
     """The census of every call of the record, in order.
 
-    A piece that was offered to the query and that none of its calls holds is unlocatable in each of them; where
-    some call holds it, it is ``not_placed`` in the others.
+    A piece that was offered to the query and that some call holds is ``not_placed`` in the others. One that no call
+    holds is ``duplicate`` where another piece has its text, ``contested`` where its text stands inside another's, and
+    unlocatable, in each call, only if its text stands in none of them.
     """
     taken = [(call, _census(call)) for call in record.calls]
-    found = (p for _, census in taken if census for p in census.pieces if p.state in ("located", "visible"))
+    censuses = [census for _, census in taken if census is not None]
+    found = (p for census in censuses for p in census.pieces if p.state in ("located", "visible", "whole_prompt"))
     held = {offer_key(p.piece) for p in found if p.piece.offered}
-    return tuple(
-        Derivation(call, None if census is None else _settle_offers(census, held), _rendered(call))
-        for call, census in taken
-    )
+    settled = iter(_settle_offers(censuses, held))
+    return tuple(Derivation(call, None if census is None else next(settled), _rendered(call)) for call, census in taken)
 
 
 def _census(call: Call) -> Census | None:
@@ -50,16 +58,52 @@ def _census(call: Call) -> Census | None:
     return take(call.prompt, call.declared, visible=call.visible)
 
 
-def _settle_offers(census: Census, held: set[OfferKey]) -> Census:
-    lost = [
-        p for p in census.pieces if p.state == "not_placed" and not p.piece.inferred and offer_key(p.piece) not in held
-    ]
-    if not lost:
-        return census
-    note = "offered to the query, and no call of it holds it"
-    pieces = tuple(Placed(p.piece, "unlocatable", note=note) if p in lost else p for p in census.pieces)
-    reasons = {*census.reasons, "unlocatable_piece"} - {"no_pieces"}
-    return replace(census, pieces=pieces, reasons=in_order(reasons))
+def _settle_offers(censuses: list[Census], held: set[OfferKey]) -> list[Census]:
+    standing = [_Standing(census) for census in censuses]
+    settled = []
+    for census, here in zip(censuses, standing, strict=True):
+        pieces = list(census.pieces)
+        for n, p in enumerate(pieces):
+            if p.state != "not_placed" or p.piece.inferred or offer_key(p.piece) in held:
+                continue
+            state = here.state(p.piece)
+            if state is not None:
+                pieces[n] = Placed(p.piece, state, note=_NOTES[state])
+            elif not any(other.state(p.piece) for other in standing):
+                pieces[n] = Placed(p.piece, "unlocatable", note=_NOTES["unlocatable"])
+        changed = {p.state for p, before in zip(pieces, census.pieces, strict=True) if p is not before}
+        if changed:
+            reasons = {*census.reasons, *(REASON_OF_STATE[state] for state in changed)} - {"no_pieces"}
+            census = replace(census, pieces=tuple(pieces), reasons=in_order(reasons))  # noqa: PLW2901
+        settled.append(census)
+    return settled
+
+
+class _Standing:
+    """Which texts stand in a call's prompt although the offer of them got no place there."""
+
+    def __init__(self, census: Census) -> None:
+        self._texts = [segment.text for segment in census.segments]
+        self._owned = {_identity(p.piece) for p in census.pieces if p.state in ("located", "whole_prompt", "visible")}
+        self._found: dict[str, bool] = {}
+
+    def state(self, piece: Piece) -> State | None:
+        """``duplicate``, ``contested``, or None where it does not stand here."""
+        if _identity(piece) in self._owned:
+            return "duplicate"
+        text = piece.text
+        if not text:
+            return None
+        if text not in self._found:
+            looked_at = islice(occurrences(self._texts, text), JUMPS)
+            self._found[text] = any(place is not None for place in looked_at)
+        return "contested" if self._found[text] else None
+
+
+def _identity(piece: Piece) -> tuple[str, object]:
+    """What two pieces of one text have in common, also where only its digest was kept."""
+    _, _, text, digest, value = offer_key(piece)
+    return ("text", text) if text is not None else ("digest", digest) if digest is not None else ("value", value)
 
 
 def _rendered(call: Call) -> bool | None:

@@ -15,10 +15,11 @@ import orjson
 
 from otel_prompt_trace.core.events import Event, Problem, distinct, readable
 from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.request_parts import split_request, visible_parts
 from otel_prompt_trace.core.seal import piece_of
-from otel_prompt_trace.core.segments import Split, split
+from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.sightings import Sighting, projected, sightings
-from otel_prompt_trace.core.text import wrap
+from otel_prompt_trace.core.text import as_text, wrap
 from otel_prompt_trace.core.verdict import EVIDENCE
 
 OfferKey: TypeAlias = "tuple[str, str | None, str | None, str | None, bytes]"
@@ -48,7 +49,7 @@ class Call:
     @property
     def request(self) -> Event | None:
         """The request with the strongest evidence, the earliest of equals."""
-        return min(self.requests, key=lambda event: _RANK.get(str(event.get("evidence")), 9), default=None)
+        return min(self.requests, key=lambda event: _RANK.get(as_text(event.get("evidence")), 9), default=None)
 
     @property
     def response(self) -> Event | None:
@@ -59,7 +60,7 @@ class Call:
     def evidence(self) -> str | None:
         """How the prompt was learned."""
         evidence = None if self.request is None else self.request.get("evidence")
-        return None if evidence is None else str(evidence)
+        return None if evidence is None else as_text(evidence)
 
     @property
     def unfinished(self) -> bool:
@@ -71,18 +72,13 @@ class Call:
         """The prompt, taken apart; None where no request was recorded."""
         if self.request is None:
             return None
-        messages = self.request.get("messages")
-        content = messages if messages is not None else self.request.get("prompt")
-        try:
-            return None if content is None else split(content)
-        except TypeError:  # a stored prompt of a shape that this version does not know: kept, not interpreted
-            return None
+        taken = split_request(self.request)
+        return None if taken is None else taken[0]
 
     @property
     def visible(self) -> dict[str, Any]:
         """The parts that the model may see beside the prompt, by name: tool definitions, a response schema."""
-        request = self.request or {}
-        return {name: request[name] for name in ("tools", "response_format") if request.get(name)}
+        return visible_parts(self.request or {})
 
     @property
     def declared(self) -> tuple[Piece, ...]:
@@ -137,7 +133,7 @@ class Record:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Ids of the chunks which the application says it retrieved and left out of the prompt."""
-        return tuple(str(chunk) for event in self.of("retrieval") for chunk in _items(event.get("dropped")))
+        return tuple(as_text(chunk) for event in self.of("retrieval") for chunk in _items(event.get("dropped")))
 
     def of(self, kind: str) -> tuple[Event, ...]:
         """The readable events of one kind, in order; those that were read out of others last."""
@@ -159,7 +155,7 @@ def _items(value: object) -> list[Any]:
 
 
 def _order(event: Event) -> tuple[str, str, int]:
-    return str(event.get("ts", "")), event["writer"], event["seq"]
+    return as_text(event.get("ts", "")), event["writer"], event["seq"]
 
 
 def _calls(events: list[Event]) -> Iterable[Call]:
@@ -172,7 +168,7 @@ def _calls(events: list[Event]) -> Iterable[Call]:
         pieces = [piece_of(event) for event in own if event["kind"] == "piece"]
         first = own[0]
         yield Call(
-            id=str(call),
+            id=as_text(call),
             number=number,
             requests=tuple(event for event in own if event["kind"] == "request"),
             responses=tuple(event for event in own if event["kind"] == "response"),
@@ -203,5 +199,5 @@ def _inferred(events: list[Event], first: Event) -> Iterable[Piece]:
         if event["kind"] == "response" and isinstance(event.get("output"), str):
             yield Piece("model", event["output"], source_id=event.get("call"), offered=True, inferred=True)
         elif event["kind"] == "tool_call" and isinstance(event.get("result"), str):
-            name = None if event.get("name") is None else str(event["name"])
+            name = None if event.get("name") is None else as_text(event["name"])
             yield Piece("tool", event["result"], trust="tool", source_id=name, offered=True, inferred=True)

@@ -9,16 +9,16 @@ A stored ``request`` holds ``prompt`` (a string) or ``messages`` (a list), and f
 ``chars`` and ``sha256``; ``sha256`` of a single segment stands on the event too, ``chars`` is the total. Under
 another policy than ``store`` the digests are keyed (``hmac_sha256``): a bare hash of a short text is soon guessed.
 
-A policy of the query withholds every text. A policy of one piece withholds that piece and its place in the prompt;
-the piece around it then stands by its offsets, since its own text would tell. What can't be located is cut
-wherever it stands: in doubt nothing is kept.
+A policy of the query withholds every text. A policy of one piece withholds its text, and so does the caller's list:
+each occurrence is cut out of every string of every event in the batch. The piece around it then stands by its
+offsets, since its own text would tell. What can't be searched is cut whole: in doubt nothing is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,14 +26,14 @@ from typing import Any
 import orjson
 
 from otel_prompt_trace.core.census import take
-from otel_prompt_trace.core.cutting import Digest, Place, cut_outside, cut_text, cut_value, replace_at
+from otel_prompt_trace.core.cutting import Digest, Place, cut_names, cut_outside, cut_text, cut_value, replace_at
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.pieces import Piece
-from otel_prompt_trace.core.segments import Segment, Split, split
-from otel_prompt_trace.core.text import CutText, sha256_text, utf8, wrap
+from otel_prompt_trace.core.request_parts import change_parameters, split_request
+from otel_prompt_trace.core.segments import Outside, Segment, Split
+from otel_prompt_trace.core.text import CutText, as_text, sha256_text, utf8, wrap
 from otel_prompt_trace.core.verdict import EVIDENCE
-
-POLICIES = ("store", "hash")
+from otel_prompt_trace.core.withheld import Withheld
 
 _STRENGTH = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
 _TEXTS = {  # the fields of each kind that hold text of the conversation, and fall under the query's policy
@@ -43,7 +43,7 @@ _TEXTS = {  # the fields of each kind that hold text of the conversation, and fa
     "response": ("output",),
     "tool_call": ("arguments", "result"),
     "content": ("value", "values", "events"),
-    "feedback": ("comment", "fields"),
+    "feedback": ("score", "comment", "fields"),
 }
 
 
@@ -52,32 +52,43 @@ def keyed_digest(key: bytes) -> Digest:
     return lambda text: hmac.new(key, utf8(text), hashlib.sha256).hexdigest()
 
 
-def seal(events: Sequence[Event], policy: str = "store", digest: Digest | None = None) -> list[Event]:
+def seal(
+    events: Sequence[Event], policy: str = "store", digest: Digest | None = None, withheld: Sequence[str] = ()
+) -> list[Event]:
     """The events as they are stored; the arguments stay as they are.
 
     Args:
         events: the events of one query that were captured together.
         policy: the query's policy for text.
-        digest: the keyed digest; needed for any other policy than ``store``.
+        digest: the keyed digest; needed for any other policy than ``store``, and for ``withheld``.
+        withheld: texts of which no occurrence may be kept, beside those of the pieces in the batch.
 
     Raises:
         ValueError: something must be withheld, and there is no digest to keep in its place.
     """
-    splits = {n: taken for n, event in enumerate(events) if (taken := _split(event)) is not None}
-    placements: dict[Any, Split] = {}
+    splits = _splits(events)
+    placements: dict[Any, tuple[Split, int]] = {}
     for number, taken in splits.items():
         placements.setdefault(events[number].get("call"), taken)
     filled = [_fill(event, placements.get(event.get("call"))) for event in events]
-    if policy != "store" or any(event.get("policy", "store") != "store" for event in filled):
-        if digest is None:
-            raise ValueError(f"policy {policy!r} needs a keyed digest")
-        return _withhold(filled, splits, policy, digest)
-    return [_measure(event, splits[n]) if n in splits else event for n, event in enumerate(filled)]
+    texts = {text: "hash" for text in withheld if text} | dict(_withheld_pieces(filled, policy))
+    if policy == "store" and not texts and not any("policy" in e and _policy(e, policy) != "store" for e in filled):
+        return [_measure(event, splits[n][0]) if n in splits else event for n, event in enumerate(filled)]
+    if digest is None:
+        raise ValueError(f"policy {policy!r} needs a keyed digest")
+    hidden = Withheld(texts, digest)
+    if hidden:
+        filled = [hidden.rename(event) for event in filled]
+        splits = _splits(filled)
+    prompts = {n: prompt for n, (prompt, _) in splits.items()}
+    return [hidden.clean(event) if hidden else event for event in _withhold(filled, prompts, policy, hidden, digest)]
 
 
-def needs_policy(events: Sequence[Event], policy: str) -> bool:
+def needs_policy(events: Sequence[Event], policy: str, withheld: Sequence[str] = ()) -> bool:
     """Whether anything must be cut before these events are written."""
-    return policy != "store" or any(event["kind"] == "piece" and "policy" in event for event in events)
+    if policy != "store" or any(withheld):
+        return True
+    return any(event["kind"] == "piece" and "policy" in event for event in events)
 
 
 def prompt_digest(request: Event) -> str | None:
@@ -89,24 +100,37 @@ def prompt_digest(request: Event) -> str | None:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None
 
 
-def _split(event: Event) -> Split | None:
-    if event["kind"] != "request":
-        return None
-    prompt = event["messages"] if event.get("messages") is not None else event.get("prompt")
-    try:
-        return None if prompt is None else split(prompt)
-    except TypeError:  # of a shape that we do not know: kept as it was handed over, or cut whole
-        return None
+def _splits(events: Sequence[Event]) -> dict[int, tuple[Split, int]]:
+    """The prompts of the requests, by the number of the event."""
+    taken = ((n, split_request(event)) for n, event in enumerate(events) if event["kind"] == "request")
+    return {n: prompt for n, prompt in taken if prompt is not None}
 
 
-def _fill(event: Event, prompt: Split | None) -> Event:
-    """Give a placed piece its text, which the captured event left out because the prompt holds it."""
-    if event["kind"] != "piece" or "text" in event or "start" not in event or "hmac_sha256" in event or prompt is None:
+def _withheld_pieces(events: Sequence[Event], policy: str) -> Iterable[tuple[str, str]]:
+    """The texts of the pieces that must not be kept, each with the policy that says so."""
+    for event in events:
+        text = event.get("text")
+        if event["kind"] == "piece" and isinstance(text, str) and text and _policy(event, policy) != "store":
+            own = as_text(event.get("policy", "store"))
+            if own != "store":  # what the query's policy withholds is cut with the field that it stands in
+                yield text, own
+
+
+def _fill(event: Event, placement: tuple[Split, int] | None) -> Event:
+    """Give a placed piece its text, which the captured event left out because the prompt holds it.
+
+    Its segment was counted within the prompt alone; what the parameters put before that comes on top.
+    """
+    if event["kind"] != "piece" or "text" in event or "start" not in event or "hmac_sha256" in event:
         return event
+    if placement is None:
+        return event
+    prompt, before = placement
     number, start, end = _whole(event.get("segment", 0)), _whole(event["start"]), _whole(event.get("end"))
-    if number is None or number >= len(prompt.segments) or start is None or end is None:
+    if number is None or number + before >= len(prompt.segments) or start is None or end is None:
         return event
-    return {**event, "text": prompt.segments[number].text[start:end]}
+    moved = {"segment": number + before} if before else {}
+    return {**event, **moved, "text": prompt.segments[number + before].text[start:end]}
 
 
 def _measure(event: Event, prompt: Split) -> Event:
@@ -133,7 +157,9 @@ def _with_segments(event: Event, prompt: Split, segments: list[dict[str, Any]]) 
     }
 
 
-def _withhold(events: list[Event], splits: dict[int, Split], policy: str, digest: Digest) -> list[Event]:
+def _withhold(
+    events: list[Event], splits: dict[int, Split], policy: str, hidden: Withheld, digest: Digest
+) -> list[Event]:
     """Locate every piece while the texts are still here, then keep digests in place of what must not be kept."""
     pieces = {n: piece_of(event) for n, event in enumerate(events) if event["kind"] == "piece"}
     withheld = {n for n in pieces if _policy(events[n], policy) != "store"}
@@ -145,7 +171,7 @@ def _withhold(events: list[Event], splits: dict[int, Split], policy: str, digest
         candidates = _candidates(events, pieces, call)
         found = zip(candidates, take(prompt, [pieces[n] for n in candidates]).pieces, strict=True)
         here = {n: (p.segment or 0, p.start or 0, p.end or 0) for n, p in found if p.state == "located"}
-        cuts = _cuts(events, pieces, withheld.intersection(candidates), here, prompt, policy)
+        cuts = {n: cut for n, segment in enumerate(prompt.segments) if (cut := hidden.places(segment.text))}
         telling |= {
             n for n, (segment, a, b) in here.items() if n not in withheld and _meets(cuts.get(segment, ()), a, b)
         }
@@ -153,15 +179,13 @@ def _withhold(events: list[Event], splits: dict[int, Split], policy: str, digest
             if events[n].get("call") == call:  # the strongest request comes last, and its offsets count
                 places.pop(n, None)
                 places |= {n: here[n]} if n in here else {}
-        sealed[number] = _cut_request(events[number], prompt, cuts, policy, digest)
-    secrets = [text for n in withheld if (text := pieces[n].text)]
+        sealed[number] = _cut_request(events[number], prompt, cuts, policy, hidden, digest)
     for number, event in enumerate(events):
         if event["kind"] == "piece":
-            text = pieces[number].text or ""
-            tells = number in telling or (number not in places and any(secret in text for secret in secrets))
+            tells = number in telling or hidden.stand_in(pieces[number].text)
             sealed[number] = _seal_piece(event, places.get(number), number in withheld or tells, policy, digest)
-        elif number not in splits and policy != "store":
-            sealed[number] = _cut_fields(event, policy, digest)
+        elif number not in splits and (policy != "store" or (event["kind"] == "request" and hidden)):
+            sealed[number] = _cut_fields(event, policy if policy != "store" else "hash", digest)
     return sealed
 
 
@@ -172,31 +196,6 @@ def _candidates(events: list[Event], pieces: dict[int, Piece], call: Any) -> lis
     if any(pieces[n].offered for n in own):
         shared = []
     return sorted(own + shared, key=lambda n: pieces[n].offered)
-
-
-def _cuts(
-    events: list[Event],
-    pieces: dict[int, Piece],
-    withheld: set[int],
-    located: dict[int, tuple[int, int, int]],
-    prompt: Split,
-    policy: str,
-) -> dict[int, list[Place]]:
-    """What must be cut, by segment: where a piece is located, and all its occurrences where it is not."""
-    cuts: dict[int, list[Place]] = {}
-    found = withheld.intersection(located)
-    for n in found:
-        segment, start, end = located[n]
-        cuts.setdefault(segment, []).append((start, end, _policy(events[n], policy)))
-    for n in withheld - found:
-        text = pieces[n].text or ""
-        for number, part in enumerate(prompt.segments if text else ()):
-            position = part.text.find(text)
-            while position >= 0:
-                end = position + len(text)
-                cuts.setdefault(number, []).append((position, end, _policy(events[n], policy)))
-                position = part.text.find(text, end)
-    return cuts
 
 
 def _meets(cuts: Sequence[Place], start: int, end: int) -> bool:
@@ -213,7 +212,8 @@ def _seal_piece(event: Event, place: tuple[int, int, int] | None, withheld: bool
     if value is not None:
         kept["hmac_sha256"] = digest(orjson.dumps(wrap(value), option=orjson.OPT_SORT_KEYS).decode())
     if isinstance(text, str):
-        kept |= {"chars": len(text), "hmac_sha256": digest(text)}
+        blank = {"blank": True} if text.isspace() else {}  # glue, which keeps no producer from being the whole prompt
+        kept |= {"chars": len(text), "hmac_sha256": digest(text), **blank}
     return {**kept, "policy": _policy(event, policy)}
 
 
@@ -221,10 +221,15 @@ def _cut_fields(event: Event, policy: str, digest: Digest) -> Event:
     texts = _TEXTS.get(event["kind"], ())
     if event["kind"] == "request":  # of a shape that can't be taken apart
         texts = (*texts, "prompt", "messages", "tools", "response_format")
-    return {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
+    cut = {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
+    if event["kind"] == "feedback" and "fields" in cut:  # whoever gives feedback names its fields as well
+        cut["fields"] = cut_names(cut["fields"], digest)
+    return cut
 
 
-def _cut_request(event: Event, prompt: Split, cuts: Mapping[int, list[Place]], policy: str, digest: Digest) -> Event:
+def _cut_request(
+    event: Event, prompt: Split, cuts: Mapping[int, list[Place]], policy: str, hidden: Withheld, digest: Digest
+) -> Event:
     cut: dict[str, Callable[[Any], Any]] = {}
     described = []
     for number, segment in enumerate(prompt.segments):
@@ -236,11 +241,12 @@ def _cut_request(event: Event, prompt: Split, cuts: Mapping[int, list[Place]], p
             described.append(_described(segment, {"sha256": sha256_text(segment.text)}))
     body = dict(event)
     if policy != "store":
-        body |= {name: cut_value(body[name], policy, digest) for name in _TEXTS["request"] if name in body}
         cut |= {part.path: partial(cut_outside, policy=policy, digest=digest) for part in prompt.outside}
-        prompt = replace(prompt, outside=tuple(replace(part, detail="withheld") for part in prompt.outside))
         if [name for name in ("tools", "response_format") if body.pop(name, None)]:
             body["model_visible_withheld"] = True
+    prompt = replace(prompt, outside=tuple(_cut_described(part, policy, hidden) for part in prompt.outside))
+    if "parameters" in body:
+        body["parameters"] = change_parameters(body["parameters"], partial(_cut_parameter, cut, policy, digest))
     if body.get("messages") is None:
         body["prompt"] = replace_at(body["prompt"], "prompt", cut)
     else:
@@ -248,6 +254,18 @@ def _cut_request(event: Event, prompt: Split, cuts: Mapping[int, list[Place]], p
         if cut and "prompt" in body:
             body["prompt"] = cut_value(body["prompt"], policy, digest)
     return _with_segments(body, prompt, described)
+
+
+def _cut_described(part: Outside, policy: str, hidden: Withheld) -> Outside:
+    """What is said of an image or a link: nothing but its kind where the text itself is withheld."""
+    return replace(part, detail="withheld") if policy != "store" or hidden.stand_in(part.value) else part
+
+
+def _cut_parameter(cut: Mapping[str, Callable[[Any], Any]], policy: str, digest: Digest, path: str, value: Any) -> Any:
+    """Content is cut like a message's; under the query's policy any other parameter loses its strings."""
+    if policy == "store" or any(name == path or name.startswith((f"{path}.", f"{path}[")) for name in cut):
+        return replace_at(value, path, cut)
+    return cut_value(value, policy, digest)
 
 
 def _cut_leaf(value: str | CutText, places: list[Place], policy: str, digest: Digest) -> CutText:
@@ -258,7 +276,7 @@ def _cut_leaf(value: str | CutText, places: list[Place], policy: str, digest: Di
 
 
 def _policy(event: Event, policy: str) -> str:
-    own = str(event.get("policy", "store"))
+    own = as_text(event.get("policy", "store"))
     return own if policy == "store" else policy
 
 
@@ -270,11 +288,11 @@ def piece_of(event: Event) -> Piece:
     text, source_id = event.get("text"), event.get("source_id")
     chars = len(text) if isinstance(text, CutText) else _whole(event.get("chars"))
     return Piece(
-        producer=str(event.get("producer")),
+        producer=as_text(event.get("producer")),
         text=text if isinstance(text, str) else None,
-        trust=str(event.get("trust", "unknown")),
-        policy=str(event.get("policy", "store")),
-        source_id=None if source_id is None else str(source_id),
+        trust=as_text(event.get("trust", "unknown")),
+        policy=as_text(event.get("policy", "store")),
+        source_id=None if source_id is None else as_text(source_id),
         inline=bool(event.get("inline")),
         offered=bool(event.get("offered")) or event.get("call") is None,
         inferred=bool(event.get("inferred")),
@@ -282,8 +300,9 @@ def piece_of(event: Event) -> Piece:
         start=_whole(event.get("start")),
         end=_whole(event.get("end")),
         chars=chars,
-        hmac_sha256=str(event["hmac_sha256"]) if event.get("hmac_sha256") is not None else None,
+        hmac_sha256=as_text(event["hmac_sha256"]) if event.get("hmac_sha256") is not None else None,
         value=event.get("value"),
+        blank=bool(event.get("blank")),
     )
 
 

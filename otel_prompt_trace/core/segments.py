@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from otel_prompt_trace.core.text import CutText, Foreign
@@ -24,7 +24,8 @@ _ENVELOPE = frozenset(
 _ENVELOPE_OBJECTS = frozenset({"cache_control"})
 _LINKS = frozenset({"url", "image_url", "file_url", "fileUri", "file_uri"})
 _HANDLES = frozenset({"file_id", "fileId", "previous_response_id", "cached_content", "cachedContent"})
-_BINARY = frozenset({"b64_json", "encrypted_content", "signature"})
+_CHECKSUMS = frozenset({"signature"})
+_BINARY = frozenset({"b64_json", "encrypted_content", *_CHECKSUMS})
 _ARGUMENTS = frozenset({"input", "args", "arguments", "parameters", "response", "json"})
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -49,11 +50,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A part of a message that is not text: ``binary`` with its length, or ``reference`` with what it names."""
+    """A part of a message that is not text: ``binary`` with its length, or ``reference`` with what it names.
+
+    ``value`` is what stands at the path. ``around`` are the objects that it stands in, innermost first: an image may
+    be declared as its string or as the part of the message that holds it.
+    """
 
     path: str
     kind: str
     detail: str
+    value: Any = field(default=None, repr=False, compare=False)
+    around: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    checksum: bool = False  # binary that vouches for a text beside it, and is nothing to account for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ def split_messages(messages: Sequence[Any], root: str = "messages") -> Split:
     outside: list[Outside] = []
     for position, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
-        for part in _leaves(message, f"{root}[{position}]", "", role if isinstance(role, str) else None):
+        for part in leaves(message, f"{root}[{position}]", "", role if isinstance(role, str) else None):
             (outside if isinstance(part, Outside) else segments).append(part)  # type: ignore[arg-type]
     return Split(tuple(segments), tuple(outside))
 
@@ -107,39 +115,45 @@ def child(path: str, name: object) -> str:
     return f"{path}[{json.dumps(name if isinstance(name, str | int | float) else str(name))}]"
 
 
-def _leaves(value: Any, path: str, key: str | None, role: str | None, depth: int = 0) -> Iterator[Segment | Outside]:
-    """``key`` is the field below which ``value`` stands; None below a tool's arguments, where names say nothing."""
+def leaves(
+    value: Any, path: str, key: str | None, role: str | None, around: tuple[Any, ...] = ()
+) -> Iterator[Segment | Outside]:
+    """The segments below a value, and what is no text.
+
+    ``key`` is the field below which the value stands; None below a tool's arguments, where names say nothing.
+    ``around`` are the objects that hold it, innermost first.
+    """
     if isinstance(value, str | CutText):
-        yield from _leaf(value, path, key, role)
+        yield from _leaf(value, path, key, role, around)
     elif value is None or isinstance(value, bool | int | float):
         return
     elif isinstance(value, bytes | bytearray | memoryview):
-        yield Outside(path, "binary", f"{len(value)} bytes")
-    elif depth >= _DEPTH:
-        yield Outside(path, "reference", "nested too deeply")
+        yield Outside(path, "binary", f"{len(value)} bytes", value, around)
+    elif len(around) >= _DEPTH:
+        yield Outside(path, "reference", "nested too deeply", value)
     elif isinstance(value, Mapping):
-        yield from _fields(value, path, key, role, depth)
+        yield from _fields(value, path, key, role, around)
     elif isinstance(value, Sequence):
         for position, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{position}]", key, role, depth + 1)
+            yield from leaves(item, f"{path}[{position}]", key, role, (value, *around))
     else:
         kind = type(value)
         named = value.kind if isinstance(value, Foreign) else f"{kind.__module__}.{kind.__qualname__}"
-        yield Outside(path, "reference", f"a value of {named}")
+        yield Outside(path, "reference", f"a value of {named}", value)
 
 
 def _fields(
-    value: Mapping[Any, Any], path: str, key: str | None, role: str | None, depth: int
+    value: Mapping[Any, Any], path: str, key: str | None, role: str | None, around: tuple[Any, ...]
 ) -> Iterator[Segment | Outside]:
     media = None if key is None else _encoded_media(value, key)
     for name, item in value.items():
         if key is not None and (name in _ENVELOPE_OBJECTS or (name in _ENVELOPE and isinstance(item, str))):
             continue
         if media is not None and name == "data":
-            yield Outside(child(path, name), "binary", f"{len(item)} characters of {media}")
+            yield Outside(child(path, name), "binary", f"{len(item)} characters of {media}", item, (value, *around))
             continue
         below = None if key is None or (name in _ARGUMENTS and not isinstance(item, str)) else str(name)
-        yield from _leaves(item, child(path, name), below, role, depth + 1)
+        yield from leaves(item, child(path, name), below, role, (value, *around))
 
 
 def _encoded_media(value: Mapping[Any, Any], key: str) -> str | None:
@@ -152,16 +166,19 @@ def _encoded_media(value: Mapping[Any, Any], key: str) -> str | None:
     return None
 
 
-def _leaf(value: str | CutText, path: str, key: str | None, role: str | None) -> Iterator[Segment | Outside]:
+def _leaf(
+    value: str | CutText, path: str, key: str | None, role: str | None, around: tuple[Any, ...]
+) -> Iterator[Segment | Outside]:
     text = value if isinstance(value, str) else value.filled
     if key in _HANDLES:
-        yield Outside(path, "reference", text[:200])
+        yield Outside(path, "reference", text[:200], value)
     elif text.startswith("data:") and key in _LINKS | {"data", "file_data"}:
         media = _MEDIA_TYPE.match(text, 5)
-        yield Outside(path, "binary", f"{len(text)} characters of {media[0] if media else 'an unknown type'}")
-    elif key in _LINKS:
-        yield Outside(path, "reference", text.partition("?")[0][:200])  # a signed link carries a secret in its query
+        named = media[0] if media else "an unknown type"
+        yield Outside(path, "binary", f"{len(text)} characters of {named}", value, around)
+    elif key in _LINKS:  # a signed link carries a secret in its query
+        yield Outside(path, "reference", text.partition("?")[0][:200], value)
     elif key in _BINARY:
-        yield Outside(path, "binary", f"{len(text)} characters")
+        yield Outside(path, "binary", f"{len(text)} characters", value, around, checksum=key in _CHECKSUMS)
     else:
         yield segment(path, value, role)

@@ -82,6 +82,13 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def as_text(value: object) -> str:
+    """A value that should be a string, as one: what comes from outside may be of any type."""
+    if isinstance(value, str):
+        return value
+    return _digits(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
 def sha256_text(text: str) -> str:
     """Hex sha256 of :func:`utf8` of ``text``."""
     return hashlib.sha256(utf8(text)).hexdigest()

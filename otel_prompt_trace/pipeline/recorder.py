@@ -10,7 +10,7 @@ It never raises. What can't be recorded is lost and counted.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from otel_prompt_trace.core.cutting import Digest
@@ -98,13 +98,15 @@ class Recorder:
         *,
         flags: int = 0,
         policy: str = "store",
+        withheld: Sequence[str] = (),
         watcher: Watcher | None = None,
         **common: Any,
     ) -> Ticket:
         """Record events of one query that belong together; ``common`` fields are given to each of them.
 
         An event is a dict with at least ``kind``; ``ts`` is nanoseconds, by default now. ``watcher`` is called with
-        the frame on the shipper's thread. The flag ``LINES`` asks for the slow form, which keeps every value's type.
+        the frame on the shipper's thread. ``withheld`` are texts of which no occurrence may be kept. The flag
+        ``LINES`` asks for the slow form, which keeps every value's type.
         """
         count = len(events)
         ticket = Ticket("spooled", count, watcher)
@@ -115,13 +117,13 @@ class Recorder:
                 self._seq += count
             ts = self._now_ns()
             shared = {**self._resource, **common}
-            if flags & LINES or needs_policy(events, policy):
-                flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy)
+            if flags & LINES or needs_policy(events, policy, withheld):
+                flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy, withheld)
             else:
                 try:
                     body = frames.pack_events(shared, events)
                 except _NOT_PACKABLE:  # a lone surrogate, a huge integer, an object: the slow form has room for them
-                    flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy)
+                    flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy, withheld)
             head, body = frames.build(flags, qid, seq, ts, count, body)
             self._spool.append(flags, qid, head, body, count, ticket)
         except SpoolFull:
@@ -140,10 +142,19 @@ class Recorder:
         """Record into another spool from here on."""
         self._spool = spool
 
-    def _lines(self, qid: str, seq: int, ts: int, shared: dict[str, Any], events: list[Event], policy: str) -> bytes:
-        digest = self._digest() if needs_policy(events, policy) else None
+    def _lines(
+        self,
+        qid: str,
+        seq: int,
+        ts: int,
+        shared: dict[str, Any],
+        events: list[Event],
+        policy: str,
+        withheld: Sequence[str],
+    ) -> bytes:
+        digest = self._digest() if needs_policy(events, policy, withheld) else None
         lines = []
-        for number, event in enumerate(seal(events, policy, digest)):
+        for number, event in enumerate(seal(events, policy, digest, withheld)):
             stamp = {"v": VERSION, "kind": event["kind"], "qid": qid, "ts": "", "writer": self.writer}
             when = rfc3339(event.get("ts", ts))
             lines.append(encode({**stamp, "seq": seq + number, **shared, **event, "ts": when}))

@@ -233,3 +233,26 @@ def test_an_answer_put_back_into_the_messages_is_kept_as_it_is_sent(recording: R
     (request,) = recording.of(q.qid, "request")
     assert request["messages"] == [messages[0], {"role": "assistant", "content": "Because."}]
     assert pt.grade(recording.record(q.qid)).verdict == "exact"
+
+
+def test_credentials_of_a_request_reach_no_record(recording: Recording) -> None:
+    """The authorization of a tool, of an MCP server, and headers for the client are cut wherever they stand."""
+    tools = [{"type": "mcp", "server_label": "crm", "authorization": "Bearer tool-secret"}]
+    with (
+        pt.query() as q,
+        q.call(
+            model="m",
+            prompt="hello",
+            tools=tools,
+            mcp_servers=[{"name": "s", "authorization_token": "server-secret"}],
+            extra_headers={"X-Token": "header-secret"},
+            api_key="key-secret",
+        ) as call,
+    ):
+        assert b"-secret" not in recording.spooled_bytes()
+        call.respond("the key is key-secret")
+    pt.flush(20)
+    assert b"-secret" not in recording.stored_bytes()
+    (request,) = recording.of(q.qid, "request")
+    assert request["tools"][0]["server_label"] == "crm"
+    assert len(request["tools"][0]["authorization"]) == len("Bearer tool-secret")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -64,11 +65,16 @@ def test_never_exact_while_a_character_is_unaccounted_for(texts: list[str], piec
 @given(st.text("ab ", min_size=1, max_size=20), st.data())
 @settings(deadline=None, max_examples=200)
 def test_a_character_slipped_in_is_seen(prompt: str, data: st.DataObject) -> None:
-    """Cut into pieces that are all declared it is exact; one more character anywhere between them and it is not."""
+    """Cut into pieces that are all declared it is exact; one more character anywhere between them and it is not.
+
+    Two pieces at least must hold more than whitespace: else one producer is all there is.
+    """
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(prompt) - 1)), max_size=4)) - {len(prompt)})
     parts = [prompt[a:b] for a, b in zip([0, *cuts], [*cuts, len(prompt)], strict=True)]
     pieces = [(f"p{n}", part) for n, part in enumerate(parts)]
-    assert census(prompt, pieces).verdict == ("exact" if len(parts) > 1 else "unknown")
+    solid = sum(bool(part.strip()) for part in parts)
+    several = len(parts) > 1 and (solid > 1 or (solid == 0 and len(set(pieces)) > 1))
+    assert census(prompt, pieces).verdict == ("exact" if several else "unknown")
     at = data.draw(st.integers(0, len(parts)))
     slipped = "".join(parts[:at]) + "Z" + "".join(parts[at:])
     found = census(slipped, pieces)
@@ -135,7 +141,7 @@ class TestBesideThePublishedCensus:
     @settings(deadline=None, max_examples=100)
     def test_they_agree_on_distinct_texts(self, texts: list[str], joiner: str) -> None:
         """Counts, gaps and losses are the same wherever the simple way is sound."""
-        prompt, pieces = joiner.join(texts), [("p", text) for text in [*texts, "<zzz>"]]
+        prompt, pieces = joiner.join(texts), [(f"p{n}", text) for n, text in enumerate([*texts, "<zzz>"])]
         naive, found = naive_census(prompt, pieces), census(prompt, pieces)
         assert naive == (found.total, found.covered, found.unaccounted, [p.producer for p in found.unlocatable])
 
@@ -250,13 +256,23 @@ def test_a_prompt_object_brings_its_own_pieces() -> None:
 
 
 def test_an_image_does_not_count_and_does_not_hide() -> None:
-    """It is listed beside the segments; the total is that of the text."""
+    """It is listed beside the segments; the total is that of the text; and somebody must say that it is theirs."""
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "What is"}, {"type": "text", "text": " this?"}, image]}
     ]
-    found = census(messages, [("a", "What is"), ("b", " this?")])
-    assert (found.total, found.verdict, len(found.outside)) == (13, "exact", 1)
+    texts: list[Any] = [("a", "What is"), ("b", " this?")]
+    found = census(messages, texts)
+    assert (found.total, found.reasons, len(found.outside)) == (13, ("undeclared_model_visible_part",), 1)
+    assert found.visible == (Visible("messages[0].content[2].image_url.url", declared=False),)
+    for declared in (
+        ("c", "data:image/png;base64,iVBO"),
+        Piece("c", None, value=image),
+        Piece("c", None, value=image["image_url"]),
+    ):
+        found = census(messages, [*texts, declared])
+        assert (found.verdict, found.pieces[-1].state) == ("exact", "visible")
+        assert all(part.declared for part in found.visible)
 
 
 class TestModelVisibleParts:
@@ -331,3 +347,78 @@ class TestCutParts:
         pieces = [Piece("p", None, chars=1, segment=0, start=start, end=end) for start, end in cuts]
         found = take(Split((segment,)), pieces)
         assert (found.reasons, found.unaccounted) == (("gap",), 10_000)
+
+
+class TestOneProducerAlone:
+    """No producer may be the whole prompt, in however many pieces it declares it."""
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            [("app", "Be brief."), ("app", " Why?\n")],
+            [("app", "Be brief."), ("app", " Why?"), ("literal", "\n")],
+            [("app", "Be brief."), ("app", "Why?")],
+            [("app", "Be brief. Why?"), ("glue", "\n")],
+            [("app", "Be"), ("app", " brief. Why?"), Piece("inner", " ", inline=True)],
+        ],
+    )
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_its_pieces_are_flagged_and_cover_nothing(self, pieces: list[Any], ordered: bool) -> None:
+        """Whitespace between them, a gap or another's, does not make it an honest declaration."""
+        found = census("Be brief. Why?\n", pieces, ordered=ordered)
+        alone = [p.state for p in found.pieces if p.producer == "app"]
+        assert alone == ["whole_prompt"] * len(alone)
+        assert (found.verdict, found.reasons) == ("unknown", ("whole_prompt_piece", "gap"))
+        assert "app" not in found.by_producer()
+
+    def test_over_several_messages(self) -> None:
+        """The same producer for the system's text and the question."""
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+        assert census(messages, [("app", "Be brief."), ("app", "Why?")]).reasons == ("whole_prompt_piece", "gap")
+
+    def test_a_second_producer_of_a_word_is_enough(self) -> None:
+        """Two producers, each with characters of its own."""
+        assert census("Be brief. Why?", [("app", "Be brief."), ("app", " "), ("user", "Why?")]).verdict == "exact"
+        inside = [("app", "Be"), ("app", " brief."), Piece("style", "brief", inline=True)]
+        assert census("Be brief.", inside).verdict == "exact"
+
+    def test_the_true_parts_are_found_beside_it(self) -> None:
+        """What it covered is free for those that tell more; its own duplicates stay duplicates."""
+        pieces = [("all", "Be brief."), ("all", " Why?"), ("all", " Why?"), ("s", "Be brief"), ("u", "Why?")]
+        found = census("Be brief. Why?", pieces)
+        assert [p.state for p in found.pieces] == ["whole_prompt", "whole_prompt", "duplicate", "located", "located"]
+        assert [g.text for g in found.gaps] == [". "]
+
+
+@pytest.mark.parametrize(
+    "data", [{"type": "input_audio", "input_audio": {"data": "UklGRg", "format": "wav"}}, {"x": b"%PDF"}]
+)
+def test_what_is_binary_must_be_declared(data: dict[str, Any]) -> None:
+    """Each part by a declaration of its own: one audio that is declared does not account for two."""
+    text = [{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]
+    pieces: list[Any] = [("a", "a "), ("b", "b")]
+    twice = [{"role": "user", "content": [*text, data, dict(data)]}]
+    declared = Piece("c", None, value=data)
+    assert census(twice, pieces).reasons == ("undeclared_model_visible_part",)
+    assert census(twice, [*pieces, declared]).reasons == ("undeclared_model_visible_part",)
+    assert census(twice, [*pieces, declared, declared]).verdict == "exact"
+
+
+def test_a_signature_beside_a_text_is_nothing_to_declare() -> None:
+    """It vouches for the thinking that it stands beside; an encrypted text has nothing beside it."""
+    thinking = [
+        {"role": "user", "content": "a "},
+        {"content": [{"type": "thinking", "thinking": "b", "signature": "Zm9v"}]},
+    ]
+    assert census(thinking, [("a", "a "), ("b", "b")]).verdict == "exact"
+    hidden = [*thinking, {"type": "reasoning", "encrypted_content": "Zm9v"}]
+    assert census(hidden, [("a", "a "), ("b", "b")]).reasons == ("undeclared_model_visible_part",)
+
+
+@pytest.mark.parametrize("count", [5_000, 20_000])
+def test_a_text_that_stands_nowhere_is_searched_for_once(count: int) -> None:
+    """However often it is declared: the time is that of one search, and each declaration is unlocatable."""
+    begun = time.perf_counter()
+    found = census("ab " * 200_000, [("p", "ab c")] * count)
+    assert len(found.unlocatable) == count
+    assert time.perf_counter() - begun < 3

@@ -222,3 +222,46 @@ class TestRendered:
         (derivation,) = derive(script.record())
         assert derivation.rendered is None
         assert census_of(derivation).reasons == ("unlocatable_piece", "gap")
+
+
+class TestOffersThatGotNoPlace:
+    """Duplicate, contested or unlocatable: what is wrong with an offer that no call holds."""
+
+    def states(self, prompts: list[str], *offers: tuple[str, str]) -> list[list[str]]:
+        """The states of the offers, by call."""
+        script = Script()
+        for producer, text in offers:
+            script("piece", producer=producer, text=text)
+        for number, prompt in enumerate(prompts):
+            script.call(f"c{number}", prompt)
+        return [[p.state for p in d.census.pieces] for d in derive(script.record()) if d.census is not None]
+
+    @pytest.mark.parametrize("policy", ["store", "hash"])
+    def test_two_offers_of_a_text_that_stands_once(self, policy: str) -> None:
+        """One is located and the other one a duplicate, which is a mismatch: the text is there."""
+        script = Script()
+        texts = [("s", "Be brief. "), ("a", "Why?"), ("b", "Why?")]
+        for producer, text in texts:
+            script("piece", producer=producer, text=text)
+        copies = [{"producer": producer, "text": text, "offered": True} for producer, text in texts]
+        script.call("c1", "Be brief. Why?", *(copies if policy == "hash" else []))
+        census = derive(script.record(policy))[0].census
+        assert census is not None
+        assert [p.state for p in census.pieces] == ["located", "located", "duplicate"]
+        assert (census.verdict, census.reasons) == ("mismatch", ("duplicate_piece",))
+
+    def test_in_a_call_without_the_text_it_is_not_placed(self) -> None:
+        """It is a duplicate only where its text stands."""
+        found = self.states(["Why? Be brief.", "How?"], ("a", "Why?"), ("b", "Why?"))
+        assert found == [["located", "duplicate"], ["not_placed", "not_placed"]]
+
+    def test_inside_another_piece(self) -> None:
+        """It stands there, and its characters are another's."""
+        assert self.states(["say: go home"], ("a", "go home"), ("b", "home")) == [["located", "contested"]]
+
+    def test_only_what_no_call_holds_is_unlocatable(self) -> None:
+        """In each of them."""
+        assert self.states(["Why? x", "How? x"], ("a", "Why?"), ("b", "gone")) == [
+            ["located", "unlocatable"],
+            ["not_placed", "unlocatable"],
+        ]

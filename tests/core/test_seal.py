@@ -433,7 +433,9 @@ class TestPieceLevelPolicy:
         script = Script()
         script("piece", producer="user", text="red", policy="hash")
         script.call("c1", "red, not redder.", {"producer": "user", "text": "red", "policy": "hash", "offered": True})
-        assert only(script.sealed(), "request")["prompt"].runs[1:] == (", not redder.",)
+        cut = Cut(3, "hash", digest("red"))
+        assert only(script.sealed(), "request")["prompt"].runs == (cut, ", not ", cut, "der.")
+        assert first_census(script, "store").reasons == ("cut_without_offsets", "gap")
 
     def test_a_second_declaration_is_cut_wherever_it_stands(self) -> None:
         """Declared twice, standing once by itself and once inside another piece: neither is kept."""

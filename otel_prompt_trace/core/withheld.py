@@ -1,0 +1,134 @@
+"""Texts that must not be kept: found wherever they stand, in every string of an event.
+
+A text may stand as it is or as JSON escapes it (in a tool call's arguments, say): both are cut, at every occurrence.
+In doubt nothing is kept: bytes that hold it, and values of a type that can't be searched, lose what they hold.
+
+What stays although a text may stand in it: the fields of an event that the recorder wrote, and the words of a model
+API's own protocol (``"role": "user"``), without which a body that was cut could not be read any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from otel_prompt_trace.core.cutting import Digest, Place, cut_text, nameless
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.request_parts import FIRST, REFERENCES, SETTINGS, VISIBLE, named
+from otel_prompt_trace.core.text import Cut, CutText, utf8
+
+# Written by the recorder or by the application's code, never by whoever wrote the text; readers need them whole.
+_OURS = named(
+    """v kind qid ts writer seq call trace_id span_id parent origin joined service version environment policy evidence
+    route scope sighting trust producer hmac_sha256 sha256 segments outside segment start end chars model provider
+    encoding finish_reason"""
+)
+_NAMES = named("user session tenant conversation_id source_id chunk_id name dropped")
+_PROTOCOL = named(
+    """system developer user assistant tool function model text image image_url input_text output_text input_image
+    input_file input_audio file document base64 url tool_use tool_result function_call function_call_output message
+    reasoning thinking redacted_thinking ephemeral json_object json_schema object string array number integer
+    boolean"""
+)
+_FIELDS = named(
+    """role type id content text parts name tool_calls tool_call_id tool_use_id call_id status detail format function
+    arguments input output args response json source data inline_data inlineData media_type mimeType mime_type url
+    image_url file file_id file_url file_data fileUri file_uri filename b64_json signature encrypted_content tools
+    messages prompt parameters description properties required schema strict rank chunk_id score metadata attributes
+    body value"""
+) | {*FIRST, *REFERENCES, *SETTINGS, *VISIBLE}
+_ATTRIBUTE = re.compile(r"[a-z_]+(\.[a-z0-9_]+)+")  # the name of an attribute, in code as well
+_MEDIA_TYPE = re.compile(r"(image|audio|video|text|application)/[a-z0-9.+-]{1,40}")
+_MEDIA_TYPES = frozenset({"media_type", "mimeType", "mime_type"})
+
+
+class Withheld:
+    """The texts that one batch must not keep, each with the policy that says so."""
+
+    def __init__(self, texts: Mapping[str, str], digest: Digest) -> None:
+        self._digest = digest
+        self._texts: dict[str, str] = {}
+        for text, policy in texts.items():
+            for form in _forms(text):
+                self._texts.setdefault(form, policy)
+        self._bytes = [utf8(text) for text in self._texts]
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def places(self, text: str) -> list[Place]:
+        """Every occurrence of every withheld text, overlapping ones as well."""
+        return list(self._places(text))
+
+    def stand_in(self, value: Any) -> bool:
+        """Whether any of the texts stands in this string; False for a value of another type."""
+        if isinstance(value, CutText):
+            return any(self.stand_in(run) for run in value.runs)
+        return isinstance(value, str) and any(text in value for text in self._texts)
+
+    def rename(self, event: Event) -> Event:
+        """The event without the texts in the names of fields below it; a digest takes their place."""
+        return {name: item if name in _OURS else self._rename(item) for name, item in event.items()}
+
+    def clean(self, event: Event) -> Event:
+        """The event with every occurrence cut out of every string; a name stays a string, with digests in it."""
+        return {name: item if name in _OURS else self._clean(item, name) for name, item in event.items()}
+
+    def _places(self, text: str) -> Iterator[Place]:
+        for withheld, policy in self._texts.items():
+            start = text.find(withheld)
+            while start >= 0:
+                yield start, start + len(withheld), policy
+                start = text.find(withheld, start + 1)
+
+    def _rename(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {self._field(name): self._rename(item) for name, item in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
+            return [self._rename(item) for item in value]
+        return value
+
+    def _field(self, name: Any) -> Any:
+        if not isinstance(name, str):
+            return name if name is None or isinstance(name, bool | int | float) else self._name(str(name))
+        return name if name in _FIELDS or _ATTRIBUTE.fullmatch(name) else self._name(name)
+
+    def _name(self, text: str) -> str:
+        places = self.places(text)
+        if not places:
+            return text
+        runs = cut_text(text, places, self._digest).runs
+        return "".join(
+            f"[{run.policy} {(run.hmac_sha256 or '')[:16]}]" if isinstance(run, Cut) else run for run in runs
+        )
+
+    def _clean(self, value: Any, key: Any) -> Any:
+        if isinstance(value, str):
+            return self._clean_text(value, key)
+        if isinstance(value, CutText):
+            runs = (run if isinstance(run, Cut) else self._clean_text(run, None) for run in value.runs)
+            return CutText(tuple(r for run in runs for r in (run.runs if isinstance(run, CutText) else (run,))))
+        if isinstance(value, Mapping):
+            return {name: self._clean(item, name) for name, item in value.items()}
+        if isinstance(value, bytes | bytearray | memoryview):
+            return nameless(value) if any(text in bytes(value) for text in self._bytes) else value
+        if isinstance(value, Sequence):
+            return [self._clean(item, key) for item in value]
+        return value if value is None or isinstance(value, bool | int | float) else nameless(value)
+
+    def _clean_text(self, text: str, key: Any) -> str | CutText:
+        if key in ("role", "type") and text in _PROTOCOL:
+            return text
+        if key in _MEDIA_TYPES and _MEDIA_TYPE.fullmatch(text):
+            return text
+        if key in _NAMES:
+            return self._name(text)
+        places = self.places(text)
+        return cut_text(text, places, self._digest) if places else text
+
+
+def _forms(text: str) -> set[str]:
+    """The text, and as it stands within a JSON string."""
+    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]} if text else set()
