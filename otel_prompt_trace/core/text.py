@@ -21,7 +21,6 @@ sha256 is over the UTF-8 (surrogatepass) of a text.
 from __future__ import annotations
 
 import base64
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,6 +90,8 @@ def as_text(value: object) -> str:
 
 def sha256_text(text: str) -> str:
     """Hex sha256 of :func:`utf8` of ``text``."""
+    import hashlib  # here: it loads OpenSSL, three megabytes that a process which only records has no use for
+
     return hashlib.sha256(utf8(text)).hexdigest()
 
 
