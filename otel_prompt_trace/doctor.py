@@ -13,6 +13,7 @@ from typing import Any, Literal
 from opentelemetry import trace
 
 from otel_prompt_trace.exceptions import PromptTraceError
+from otel_prompt_trace.installation import notes
 from otel_prompt_trace.pipeline.reading import POISON, WaitingFile, survey
 from otel_prompt_trace.pipeline.spool import SUFFIX, prepare_folder
 from otel_prompt_trace.settings import Settings
@@ -38,6 +39,9 @@ def examine(settings: Settings, sources: Sources | None = None) -> Iterator[Find
     yield from _store(settings)
     yield from _spool(settings, sources or Sources())
     yield _provider()
+    yield from (Finding("diversion", "warn", note) for note in notes())
+    if settings.spans == "copy":
+        yield Finding("spans", "warn", "copy: content stays on spans as well", "PROMPT_TRACE_SPANS=divert keeps it off")
 
 
 def _switches(settings: Settings) -> Iterator[Finding]:

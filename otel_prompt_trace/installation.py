@@ -79,7 +79,8 @@ def install(
                 runtime.durability,
                 loaded.policy,
             )
-        attach(tracer_provider)
+        if not attach(tracer_provider) and tracer_provider is None:
+            _await_provider()
     return True
 
 
@@ -133,6 +134,18 @@ def attach(tracer_provider: Any = None) -> bool:
             _installed.append(propagator)
     runtime.diverting = True
     return True
+
+
+def notes() -> list[str]:
+    """What of the diversion does not fit this process, for ``doctor``."""
+    return [note for found in _installed for note in getattr(found, "notes", ())]
+
+
+def _await_provider() -> None:
+    from otel_prompt_trace.diversion.awaiting import ProviderWatch
+
+    if not any(isinstance(found, ProviderWatch) for found in _installed):
+        _installed.append(ProviderWatch(attach))
 
 
 def _detach() -> None:

@@ -8,6 +8,8 @@
     writing    from a span that ends to events
     logs       the same for log records
     propagator gives the qid back in the response of an instrumented web framework
+    hook       the GenAI completion hook: full objects, also where no content is on spans
+    awaiting   attaches a provider that is set after recording began
     provider   puts all of it on a tracer provider, and takes it off again
 
 Only ``provider`` knows private names of the SDK; each is guarded, and what does not fit is left alone and named.

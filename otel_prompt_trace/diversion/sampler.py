@@ -8,6 +8,7 @@ A model call that would be dropped is recorded and not exported, so that its pay
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections import OrderedDict
@@ -15,7 +16,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    ALWAYS_ON,
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 from opentelemetry.trace import Link, SpanKind
 
 from otel_prompt_trace.core.conventions import is_model_call
@@ -133,3 +142,20 @@ def _is_model_call(name: str, attributes: Mapping[str, Any] | None) -> bool:
     """By its start attributes, or where those say nothing by its name."""
     given = attributes or {}
     return is_model_call(given, given) or name in _MODEL_SPAN_NAMES or name.startswith(_MODEL_SPANS)
+
+
+def sampler_by_name(argument: str | None = None) -> DivertingSampler:
+    """The sampler of the entry points: for set-ups that take a sampler by name and let none be wrapped later.
+
+    Args:
+        argument: whose decisions are followed, as ``name`` or ``name=ratio``: ``always_on``, ``always_off``,
+            ``traceidratio=0.1``, or one of these with ``parentbased_`` before it. By default
+            ``parentbased_always_on``, and so for anything that can't be read.
+    """
+    name, _, ratio = (argument or "parentbased_always_on").strip().partition("=")
+    plain = name.removeprefix("parentbased_")
+    root: Sampler = ALWAYS_OFF if plain == "always_off" else ALWAYS_ON
+    if plain == "traceidratio":
+        with contextlib.suppress(ValueError):
+            root = TraceIdRatioBased(float(ratio or 1.0))
+    return DivertingSampler(ParentBased(root) if name != plain else root, LOT, keep=False)
