@@ -77,6 +77,14 @@ def divert_attributes(state: SpanState, attributes: Mapping[str, Any]) -> Mappin
 
 def divert_event(state: SpanState, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Divert an event's content; what is left for the span."""
+    taken, rest = split_event(name, attributes)
+    if taken:
+        state.divert_event(name, taken)
+    return rest
+
+
+def split_event(name: str, attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The content among the attributes of a span event or log record, and what may stay."""
     kind = content_event(name)
     taken: dict[str, Any] = {}
     rest: dict[str, Any] = {}
@@ -88,9 +96,7 @@ def divert_event(state: SpanState, name: str, attributes: Mapping[str, Any]) -> 
             rest[key] = stub(value)
         else:
             rest[key] = value
-    if taken:
-        state.divert_event(name, taken)
-    return rest
+    return taken, rest
 
 
 def _set_attribute(span_class: Any, keep: bool) -> _Door:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -18,9 +18,10 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otel_prompt_trace.capture.context import open_in
-from otel_prompt_trace.core.conventions import content_event, content_in_event
+from otel_prompt_trace.core.conventions import content_event
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.current import current
+from otel_prompt_trace.diversion.doors import split_event
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.kinds import too_long
 from otel_prompt_trace.diversion.state import SpanState, snapshot, state_of, stub
@@ -70,7 +71,7 @@ def _divert(logger: Any, record: Any, fields: dict[str, Any]) -> tuple[Any, dict
     given = fields if carrier is None else vars(carrier)
     name, attributes, body = given.get("event_name") or "", given.get("attributes") or {}, given.get("body")
     name = name if isinstance(name, str) and name else str(attributes.get("event.name") or "")
-    taken, rest = _split(name, attributes)
+    taken, rest = split_event(name, attributes)
     body_taken = body is not None and (content_event(name) is not None or too_long(body))
     if not taken and not body_taken:
         return record, fields
@@ -87,21 +88,6 @@ def _divert(logger: Any, record: Any, fields: dict[str, Any]) -> tuple[Any, dict
     outer = copy.copy(record)
     outer.log_record = small
     return outer, fields
-
-
-def _split(name: str, attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    kind = content_event(name)
-    taken: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for key, value in attributes.items():
-        if content_in_event(kind, key):
-            taken[key] = value
-        elif too_long(value):
-            taken[key] = value
-            rest[key] = stub(value)
-        else:
-            rest[key] = value
-    return taken, rest
 
 
 def _record(
