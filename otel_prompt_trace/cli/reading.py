@@ -165,9 +165,30 @@ def _show_call(graded: CallGrade) -> None:
     total = f"{census.total:,} characters, {census.unaccounted:,} unaccounted" if census else "no prompt recorded"
     heading = (f"\ncall {graded.call.number}", "bold"), f"  {total}  ", (graded.verdict, "bold"), reasons
     console().print(Text.assemble(*heading))
+    if graded.call.prompt is not None:
+        table(("segment", "role", "characters", "tokens", ""), _segments(graded.call))
     if rows:
         table(("state", "producer", "characters", ""), rows)
+    for seen in graded.call.seen:
+        console().print(Text(f"told by {seen.route} of {printable(seen.scope) or '?'}, span {seen.span_id}"))
     table(("", "check", "detail"), [(mark(c.status), c.name, c.detail) for c in graded.checks])
+
+
+def _segments(call: Call) -> list[tuple[Any, ...]]:
+    """The prompt broken down: where each text stood, whose role it has, and how long it is."""
+    request = call.request or {}
+    model = request.get("encoding") or request.get("model")
+    segments = call.prompt.segments if call.prompt is not None else ()
+    return [
+        (
+            segment.path,
+            segment.role or "",
+            len(segment.text),
+            count_tokens(segment.text, model) if isinstance(model, str) and not segment.cuts else None,
+            "" if segment.cuts else shorten(segment.text, 50),
+        )
+        for segment in segments
+    ]
 
 
 def _call(record: Record, number: int | None) -> Call:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 import otel_prompt_trace as pt
 from tests.cli.conftest import Run, record_rag
@@ -236,3 +237,26 @@ def test_an_event_of_a_later_major_version_is_shown_raw(run: Run, tmp_path: Path
     record = run("get", "q1", *places).json
     assert record["unreadable"] == [line]
     assert record["verdict"] == "unknown"
+
+
+def test_show_breaks_a_prompt_of_spans_down(run: Run, tmp_path: Path, places: list[str]) -> None:
+    """A prompt that only span attributes tell of is shown by segment, role, characters and tokens, verdict unknown."""
+    provider = TracerProvider()
+    pt.install(store=str(tmp_path / "store"), spool=str(tmp_path / "spool"), tracer_provider=provider)
+    messages = [
+        {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "Why is the sky blue?"}]},
+    ]
+    content = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o"}
+    with provider.get_tracer("an.instrumentation").start_as_current_span("chat gpt-4o", attributes=content) as span:
+        span.set_attribute("gen_ai.input.messages", json.dumps(messages))
+        trace_id = f"{span.get_span_context().trace_id:032x}"
+    assert pt.flush(20).ok
+    pt.uninstall()
+    outcome = run("show", trace_id, *places)
+    assert outcome.code == 3
+    rows = [line.split() for line in outcome.text.splitlines()]
+    assert any(row[1:4] == ["system", "9", "3"] for row in rows)
+    assert any(row[1:4] == ["user", "20", "6"] for row in rows)
+    assert "told by attributes of an.instrumentation" in outcome.text
+    assert "weak_evidence" in outcome.text
