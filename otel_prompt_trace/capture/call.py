@@ -109,12 +109,13 @@ class Call:
         self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
-        self._query.withheld += credentials(self._fields)
+        self._query.withhold(credentials(self._fields))
         prompt, events = self._prompt, []
         request: Event = {"kind": "request", "call": self.id, "evidence": "declared", **self._fields}
         if isinstance(prompt, Prompt):
             self._chars = len(prompt)
             events = [_placed(piece, self.id) for piece in prompt.pieces]
+            self._query.withhold(piece.text for piece in prompt.pieces if piece.policy != "store" and piece.text)
             prompt = prompt.messages() if prompt.is_messages else prompt.text
         self._pieces = len(events) + len(self._query.offers)
         if self._query.policy != "store" or self._query.withheld:
@@ -173,7 +174,9 @@ class Call:
         prompt = (
             self._prompt.text if isinstance(self._prompt, Prompt) and not self._prompt.is_messages else self._prompt
         )
-        if self._query.policy != "store" or not isinstance(prompt, str) or len(prompt) > _SHORT:
+        if self._query.policy != "store" or self._query.withheld:  # a bare digest of a short text is soon guessed
+            return None
+        if not isinstance(prompt, str) or len(prompt) > _SHORT:
             return None
         from otel_prompt_trace.core.text import sha256_text
 

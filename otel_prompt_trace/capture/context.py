@@ -5,6 +5,7 @@ So they follow a request wherever its context goes, through tasks and instrument
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import context
@@ -45,6 +46,9 @@ class OpenQuery(Protocol):
         self, events: list[Event], flags: int = 0, scope: SpanScope | None = None, watcher: Watcher | None = None
     ) -> Ticket | None:
         """Append what was kept, and ``events`` after it."""
+
+    def withhold(self, texts: Iterable[str]) -> None:
+        """Cut these texts out of whatever is recorded from now on."""
 
     def add_ms(self, stage: str, milliseconds: int) -> None:
         """Add a measured stage."""

@@ -67,8 +67,8 @@ def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy
         event["source_id"] = str(source_id)
     if policy != "store":
         event["policy"] = policy
-        if isinstance(text, str) and text:
-            query.withheld.append(text)
+        if isinstance(text, str):
+            query.withhold([text])
     if inline:
         event["inline"] = True
     call = current_call()

@@ -228,6 +228,12 @@ class Query:
         self._tickets.append(ticket)
         return ticket
 
+    def withhold(self, texts: Iterable[str]) -> None:
+        """Cut these texts out of whatever is recorded from now on, here and in queries within."""
+        for text in texts:
+            if text and text not in self.withheld:
+                self.withheld.append(text)
+
     def add_ms(self, stage: str, milliseconds: int) -> None:
         """Add a measured stage; of several of one name the sum is kept."""
         self._ms[stage] = self._ms.get(stage, 0) + milliseconds

@@ -138,10 +138,6 @@ class Recorder:
             self._on_append()
         return ticket
 
-    def replace_spool(self, spool: SpoolLike) -> None:
-        """Record into another spool from here on."""
-        self._spool = spool
-
     def _lines(
         self,
         qid: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,13 @@ def test_it_fails_closed(install: Callable[..., Recording], monkeypatch: pytest.
     assert result.lost > 0
     assert set(result.reasons) == {"not_encodable"}
     assert _leaks(_everything(recording.spool) + recording.stored_bytes()) == []
+
+
+def test_a_placed_piece_is_withheld_from_the_answer_and_the_span(recording: Recording) -> None:
+    """A piece of policy hash in a Prompt is cut out of the answer too; the span has no bare digest of the prompt."""
+    with pt.query() as q, q.call(prompt=pt.Prompt().add("a", "I am ").add("user", "Alice", policy="hash")) as call:
+        call.respond("Hello Alice")
+    pt.flush(20)
+    assert b"Alice" not in recording.stored_bytes()
+    bare = hashlib.sha256(b"I am Alice").hexdigest()
+    assert (recording.span("call").attributes or {}).get("prompt_trace.sha256") != bare
