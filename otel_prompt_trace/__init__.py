@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from otel_prompt_trace._version import __version__
 
 if TYPE_CHECKING:
+    from otel_prompt_trace.capture.carrying import carry
     from otel_prompt_trace.capture.declaring import declare
     from otel_prompt_trace.capture.feedback import feedback
     from otel_prompt_trace.capture.middleware import ASGIMiddleware, WSGIMiddleware
@@ -54,6 +55,7 @@ _HOME = {
     "Record": "core.record",
     "WSGIMiddleware": "capture.middleware",
     "census": "core.census",
+    "carry": "capture.carrying",
     "declare": "capture.declaring",
     "derive": "core.derive",
     "feedback": "capture.feedback",
@@ -80,6 +82,7 @@ __all__ = [
     "Record",
     "WSGIMiddleware",
     "__version__",
+    "carry",
     "census",
     "declare",
     "derive",

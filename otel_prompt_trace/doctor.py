@@ -39,7 +39,7 @@ def examine(settings: Settings, sources: Sources | None = None) -> Iterator[Find
     yield from _store(settings)
     yield from _spool(settings, sources or Sources())
     yield _provider()
-    yield from (Finding("diversion", "warn", note) for note in notes())
+    yield from (Finding("diversion", "warn", note) for note in _notes(settings))
     if settings.spans == "copy":
         yield Finding("spans", "warn", "copy: content stays on spans as well", "PROMPT_TRACE_SPANS=divert keeps it off")
 
@@ -99,6 +99,16 @@ def _waiting(file: WaitingFile, sources: Sources) -> Finding:
     return Finding("spool file", "warn", f"{what}; its process is gone", "prompt-trace ship delivers it")
 
 
+def _notes(settings: Settings) -> list[str]:
+    """What ``install()`` found here, and what it would find where it has not been called: each thing once."""
+    from otel_prompt_trace.diversion.awaiting import unfit  # with the SDK, which no other command needs
+    from otel_prompt_trace.diversion.provider import emptied
+
+    provider = trace.get_tracer_provider()
+    would_be = [*unfit(provider), *(emptied(provider) if settings.spans == "divert" else ())]
+    return list(dict.fromkeys([*notes(), *would_be]))
+
+
 def _provider() -> Finding:
     provider: Any = trace.get_tracer_provider()
     name = f"{type(provider).__module__}.{type(provider).__qualname__}"
@@ -111,6 +121,4 @@ def _provider() -> Finding:
             f"{name}: no SDK provider in this process",
             "run this as 'opentelemetry-instrument prompt-trace doctor', or with --app MODULE",
         )
-    return Finding(
-        "tracer provider", "warn", f"{name} takes no span processors", "call otel_prompt_trace.flush() yourself"
-    )
+    return Finding("tracer provider", "warn", f"{name} is not the SDK's", "the rows 'diversion' say what that means")

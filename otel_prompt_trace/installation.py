@@ -17,6 +17,7 @@ from otel_prompt_trace.settings import Settings, load
 if TYPE_CHECKING:
     from otel_prompt_trace.pipeline.shipping import Payloads
     from otel_prompt_trace.sources import Sources
+    from otel_prompt_trace.wire.rules import Rules
 
 
 class _Removable(Protocol):
@@ -65,20 +66,26 @@ def install(
         running = current()
         if running is None or running.settings != loaded:
             provider = tracer_provider or trace.get_tracer_provider()
+            resource = _resource(provider)
+            rules = _wire_rules(loaded, resource.get("service", ""))
             runtime = Runtime(
-                loaded, _open_payloads, sources=sources, resource=_resource(provider), tracer_provider=tracer_provider
+                loaded, _open_payloads, sources=sources, resource=resource, tracer_provider=tracer_provider
             )
+            runtime.wire = rules
             before = set_current(runtime)
             if before is not None:
                 _detach()
                 before.close()
             _log.info(
-                "prompt-trace records: store=%s spool=%s durability=%s wire=off policy=%s",
+                "prompt-trace records: store=%s spool=%s durability=%s wire=%s policy=%s",
                 shown(loaded),
                 loaded.spool,
                 runtime.durability,
+                loaded.wire,
                 loaded.policy,
             )
+        if loaded.wire == "on":
+            _capture_wire()
         if not attach(tracer_provider) and tracer_provider is None:
             _await_provider()
     return True
@@ -139,6 +146,23 @@ def attach(tracer_provider: Any = None) -> bool:
 def notes() -> list[str]:
     """What of the diversion does not fit this process, for ``doctor``."""
     return [note for found in _installed for note in getattr(found, "notes", ())]
+
+
+def _wire_rules(settings: Settings, service: str) -> Rules | None:
+    if settings.wire == "off":
+        return None
+    from otel_prompt_trace.wire.rules import Rules
+
+    return Rules(settings.wire_allow, settings.wire_deny, settings.wire_apis, service)
+
+
+def _capture_wire() -> None:
+    """Wrap the HTTP clients that are imported, and the others when they are."""
+    from otel_prompt_trace.wire.layers import patches
+    from otel_prompt_trace.wire.patching import Patches
+
+    if not any(isinstance(found, Patches) for found in _installed):
+        _installed.append(Patches(patches()))
 
 
 def _await_provider() -> None:

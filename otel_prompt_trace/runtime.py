@@ -10,12 +10,13 @@ import atexit
 import contextlib
 import logging
 import os
+import time
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from multiprocessing import util as multiprocessing_util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
@@ -34,6 +35,9 @@ from otel_prompt_trace.pipeline.shipping import Payloads
 from otel_prompt_trace.pipeline.spool import Spool, prepare_folder
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.wire.rules import Rules
 
 EXIT_SECONDS = 5.0
 _REMEMBERED = 10_000
@@ -63,7 +67,10 @@ class Runtime:
         self._resource = dict(resource or {})
         self._digest: Digest | None = None
         self._open = True
+        self._in_vain = 0.0  # seconds that were waited for a store that did not answer
         self._withholding: OrderedDict[str, None] = OrderedDict()  # the newest queries of policy ``hash``
+        self.wire: Rules | None = None  # which requests are captured on the wire; None for none
+        self._later: deque[Callable[[], None]] = deque()
         self.diverting = False  # whether content is taken off spans and log records
         self._assemble()
         _runtimes.add(self)
@@ -71,6 +78,10 @@ class Runtime:
     def append(self, qid: str, events: list[Event], **options: Any) -> Ticket:
         """Record events of one query; options as of :meth:`Recorder.append`. Never raises."""
         return self._recorder.append(qid, events, **options)
+
+    def later(self, what: Callable[[], None]) -> None:
+        """Have something done soon, on the shipper's thread. Takes no lock: it may be asked for in a finalizer."""
+        self._later.append(what)
 
     def policy_of(self, qid: str) -> str:
         """The policy of a query that this process opened not long ago, else the installed one."""
@@ -84,11 +95,22 @@ class Runtime:
 
     def flush(self, timeout: float) -> FlushResult:
         """Deliver what was recorded, waiting up to ``timeout`` seconds."""
+        self._catch_up()
         return self._shipper.flush(timeout)
 
     def settle(self, timeout: float = EXIT_SECONDS) -> FlushResult:
-        """Try once to deliver everything; what can't be delivered stays in the spool."""
-        return self._shipper.flush(timeout, give_up=True) if self.accounts.result().spooled else self.accounts.result()
+        """Try once to deliver everything; what can't be delivered stays in the spool.
+
+        A process ends in several steps, a provider's shutdown and ours among them: a store that hangs is waited for up
+        to ``timeout`` in all of them together.
+        """
+        self._catch_up()
+        if not self.accounts.result().spooled:
+            return self.accounts.result()
+        began = time.monotonic()
+        result = self._shipper.flush(max(0.0, timeout - self._in_vain), give_up=True)
+        self._in_vain = 0.0 if result.delivered else self._in_vain + time.monotonic() - began
+        return result
 
     def close(self, timeout: float = EXIT_SECONDS) -> FlushResult:
         """Try once to deliver everything, then let go; what is left stays in the spool for whoever drains it."""
@@ -114,6 +136,13 @@ class Runtime:
             self._digest = keyed_digest(_hash_key(self.settings))
         return self._digest
 
+    def _catch_up(self) -> None:
+        while self._later:
+            try:
+                self._later.popleft()()
+            except IndexError:  # another thread was faster
+                return
+
     def renew_in_child(self) -> None:
         """After a fork: parts of our own. Runs in the child, where no other thread exists."""
         if not self._open:
@@ -124,6 +153,7 @@ class Runtime:
 
     def _assemble(self) -> None:
         writer = self.new_id()
+        self._in_vain = 0.0
         self._spool = self._make_spool(writer)
         self._shipper = Shipper(
             self._spool,
@@ -133,6 +163,7 @@ class Runtime:
             set_aside=self._set_aside,
             jitter=self.sources.jitter,
             now=self.sources.now,
+            before=self._catch_up,
         )
         self._recorder = Recorder(
             self._spool,
@@ -142,6 +173,7 @@ class Runtime:
             resource=self._resource,
             digest=self.digest,
             on_append=self._shipper.ensure_running,
+            redact=self.settings.redact,
         )
 
     def _make_spool(self, writer: str) -> SpoolLike:

@@ -5,6 +5,12 @@
 ``PROMPT_TRACE_SPOOL``             the local folder that holds what the store has not acknowledged yet
 ``PROMPT_TRACE_DURABILITY``        ``memory``, ``written`` (default, survives SIGKILL) or ``fsync`` (power loss)
 ``PROMPT_TRACE_POLICY``            policy for text: ``store`` (default) or ``hash`` (keyed digests and lengths)
+``PROMPT_TRACE_WIRE``              ``on`` (default): requests to models are captured as they are sent; or ``off``
+``PROMPT_TRACE_WIRE_ALLOW``        only these: rules ``host:PATTERN``, ``service:PATTERN``, ``route:PATTERN``, by commas
+``PROMPT_TRACE_WIRE_DENY``         never these: the same; a pattern alone is a host's
+``PROMPT_TRACE_WIRE_APIS``         further paths, as ``/my/llm/*=openai.chat``, by commas
+``PROMPT_TRACE_REDACT``            what is cut out of every text: ready patterns by commas (``email,iban``), or a
+                                   function of yours as ``module:function``
 ``PROMPT_TRACE_HASH_KEY``          the key of those digests; by default one is made and kept beside the spool
 ``PROMPT_TRACE_ENABLED``           ``false`` switches everything off, as ``OTEL_SDK_DISABLED=true`` does
 ``PROMPT_TRACE_SPANS``             ``divert`` (default): content leaves spans; ``copy``: it stays on them as well
@@ -23,10 +29,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from otel_prompt_trace.core.pieces import POLICIES
+from otel_prompt_trace.core.redaction import Redactor, redactor
 from otel_prompt_trace.exceptions import ConfigurationError
 
 _CHOICES = {
@@ -34,6 +43,7 @@ _CHOICES = {
     "policy": POLICIES,
     "spans": ("divert", "copy"),
     "accept_qid": ("never", "trusted"),
+    "wire": ("on", "off"),
 }
 _SMALLEST_FILE = 64 * 1024
 _MIB = 1024 * 1024
@@ -56,6 +66,11 @@ class Settings:
     spool_file_bytes: int
     spool_max_bytes: int
     memory_max_bytes: int
+    wire: str = "on"
+    wire_allow: tuple[str, ...] = ()
+    wire_deny: tuple[str, ...] = ()
+    wire_apis: tuple[str, ...] = ()
+    redact: Redactor | None = None
     hash_key: str | None = field(default=None, repr=False)
 
 
@@ -84,6 +99,11 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
     def size(name: str, default: int) -> int:
         return _size(name, given.get(name, env.get(_variable(name)) or default))
 
+    def listed(name: str) -> tuple[str, ...]:
+        value = given.get(name, env.get(_variable(name)) or "")
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip())
+
     return Settings(
         store=place("store"),
         spool=_folder("spool", place("spool")),
@@ -94,10 +114,38 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         policy=choice("policy", _default_policy(env)),
         spans=choice("spans", "divert"),
         accept_qid=choice("accept_qid", "never"),
+        wire=choice("wire", "on"),
+        wire_allow=listed("wire_allow"),
+        wire_deny=listed("wire_deny"),
+        wire_apis=listed("wire_apis"),
+        redact=_redactor(given.get("redact", env.get(_variable("redact")) or None)),
         spool_file_bytes=size("spool_file_bytes", 16 * _MIB),
         spool_max_bytes=size("spool_max_bytes", 1024 * _MIB),
         memory_max_bytes=size("memory_max_bytes", 64 * _MIB),
     )
+
+
+def _redactor(given: Any) -> Redactor | None:
+    """A function from what was configured; the same function for the same configuration."""
+    if not given:
+        return None
+    try:
+        return _named_redactor(given) if isinstance(given, str) else redactor(given)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"PROMPT_TRACE_REDACT={given!r}: {error}") from error
+
+
+@cache
+def _named_redactor(given: str) -> Redactor:
+    module, colon, function = given.partition(":")
+    if not colon:
+        return redactor([name.strip() for name in given.split(",") if name.strip()])
+    found = getattr(import_module(module), function)
+    if not callable(found):
+        raise ConfigurationError(f"PROMPT_TRACE_REDACT={given!r}: it is no function")
+    return redactor(found)
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:

@@ -27,6 +27,11 @@ def test_defaults() -> None:
         accept_qid="never",
         spool_file_bytes=16 * 2**20,
         spool_max_bytes=2**30,
+        wire="on",
+        wire_allow=(),
+        wire_deny=(),
+        wire_apis=(),
+        redact=None,
         memory_max_bytes=64 * 2**20,
     )
 
@@ -44,6 +49,11 @@ _VALUES: list[tuple[str, str, Any, Any, Any]] = [
     ("spool_max_bytes", "65536", 65536, 70000, 70000),
     ("memory_max_bytes", "65536", 65536, 70000, 70000),
     ("hash_key", "k", "k", "other", "other"),
+    ("wire", "off", "off", "on", "on"),
+    ("wire_allow", "host:*.example, b", ("host:*.example", "b"), ["c"], ("c",)),
+    ("wire_deny", "route:/admin/*", ("route:/admin/*",), "a,b", ("a", "b")),
+    ("wire_apis", "/llm=openai.chat", ("/llm=openai.chat",), ["/x=ollama.chat"], ("/x=ollama.chat",)),
+    ("redact", "builtins:list", list, tuple, tuple),
 ]
 
 

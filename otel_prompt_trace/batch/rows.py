@@ -144,6 +144,8 @@ def span_ids(call: Call) -> dict[tuple[str, str], None]:
         for sighting in seen if isinstance(seen, list) else ():
             if isinstance(sighting, dict):
                 ids.update(_pair(sighting.get("trace_id", trace_id), sighting.get("span_id")))
+    for told in call.seen:
+        ids.update(_pair(told.trace_id, told.span_id))
     return ids
 
 

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.capture.context import with_call
-from otel_prompt_trace.capture.credentials import credentials
 from otel_prompt_trace.capture.guard import never_raises, span_never_raises
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.prompt import Prompt
+from otel_prompt_trace.core.secret_places import holds_secrets, without_secrets
 from otel_prompt_trace.pipeline.flags import LINES, REQUEST
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from otel_prompt_trace.pipeline.frames import Frame
 
 
+_MAY_HOLD = ("tools", "response_format", "parameters")
+_TELLING = 8  # characters; a shorter secret stands in many a text that has nothing to do with it
 _SHORT = 500  # characters; below 2,048 bytes hashing keeps the GIL
 # A value of another type (a date, a UUID) would be packed as its text, and pass for a prompt that was one.
 _PACKED = (str, Prompt, list, tuple, dict, bytes)
@@ -38,6 +40,7 @@ class Call:
         self._prompt = prompt
         self._fields = fields
         self.id = ""
+        self.sent: Any = None
         self._scope = SpanScope()
         self._began = 0
         self._ticket: Ticket | None = None
@@ -109,7 +112,7 @@ class Call:
         self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
-        self._query.withhold(credentials(self._fields))
+        self._cut_credentials()
         prompt, events = self._prompt, []
         request: Event = {"kind": "request", "call": self.id, "evidence": "declared", **self._fields}
         if isinstance(prompt, Prompt):
@@ -129,6 +132,20 @@ class Call:
         events.append(request)
         return events
 
+    def _cut_credentials(self) -> None:
+        """What tools and parameters carry for the host and not for the model reaches no record."""
+        runtime = self._query.runtime
+        given = {name: self._fields[name] for name in _MAY_HOLD if name in self._fields}
+        if runtime is not None and given and holds_secrets(given):
+            digest, secrets = runtime.digest(), list[str]()
+
+            def noted(secret: str) -> str:
+                secrets.append(secret)
+                return digest(secret)
+
+            self._fields |= without_secrets(given, noted)
+            self._query.withhold(secret for secret in secrets if len(secret) >= _TELLING)  # wherever they are quoted
+
     def _respond(self, event: Event) -> None:
         runtime = self._query.runtime
         if runtime is None:
@@ -143,7 +160,7 @@ class Call:
         if self._query.runtime is None:
             return
         try:
-            if not self._responded:
+            if not self._responded and self.sent is None:  # what was sent has a response of its own
                 failed = {} if error is None else {"error": type(error).__name__}
                 self._respond({"unfinished": True, **failed})
         finally:

@@ -1,12 +1,16 @@
 """Which query and which call are open here: kept in the OpenTelemetry context, as the current span is.
 
 So they follow a request wherever its context goes, through tasks and instrumented threads, and nowhere else.
+
+A vendor may put a context of its own in OpenTelemetry's place, and keep nothing in it but spans and baggage (Datadog's
+does). There they stand in a context variable beside it, and follow tasks, but no instrumented thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from opentelemetry import context
 
@@ -25,6 +29,7 @@ class OpenQuery(Protocol):
     policy: str
     offers: Offers
     withheld: list[str]  # texts to be cut out of whatever is recorded, here and in queries within
+    sent: Any  # the calls that wire capture saw outside any call, None for none
     outer: OpenQuery | None
 
     @property
@@ -58,6 +63,7 @@ class OpenCall(Protocol):
     """What others need of a call that is open."""
 
     id: str
+    sent: Any  # what wire capture saw of it, None for nothing
 
     @property
     def abandoned(self) -> bool:
@@ -70,6 +76,48 @@ class OpenCall(Protocol):
 _QUERY = context.create_key("prompt_trace-query")
 _CALL = context.create_key("prompt_trace-call")
 _SLOT = context.create_key("prompt_trace-slot")
+_HELD: ContextVar[context.Context | None] = ContextVar("prompt_trace-held", default=None)
+
+
+class Attached(NamedTuple):
+    """A context that was made the current one, and what there is to go back."""
+
+    token: Any
+    scope: context.Context
+    held: context.Context | None  # where the current context does not keep what we put into it
+    before: context.Context | None
+
+
+def attach(scope: context.Context) -> Attached:
+    """Make ``scope`` the current context."""
+    token = context.attach(scope)
+    before = _HELD.get()
+    held = None
+    if context.get_current() is not scope:
+        held = context.Context({**(before or {}), **scope})
+        _HELD.set(held)
+    return Attached(token, scope, held, before)
+
+
+def keeps_values() -> bool:
+    """Whether what is put into the current context is found in it."""
+    attached = attach(with_slot(Slot()))
+    detach(attached)
+    return attached.held is None
+
+
+def is_current(attached: Attached) -> bool:
+    """Whether it is the current context still, so that there is something to go back to."""
+    if attached.held is None:
+        return context.get_current() is attached.scope
+    return _HELD.get() is attached.held
+
+
+def detach(attached: Attached) -> None:
+    """Go back to the context of before."""
+    if attached.held is not None:
+        _HELD.set(attached.before)
+    context.detach(attached.token)
 
 
 class Slot:
@@ -87,7 +135,7 @@ def current_query(scope: context.Context | None = None) -> OpenQuery | None:
     A query that was abandoned there by a generator is passed over. One that merely ended is not: work that it began
     may go on in a copy of its context.
     """
-    found: Any = context.get_value(_QUERY, scope)
+    found: Any = _value(_QUERY, scope)
     while found is not None and found.abandoned:
         found = found.outer
     return found  # type: ignore[no-any-return]
@@ -95,14 +143,17 @@ def current_query(scope: context.Context | None = None) -> OpenQuery | None:
 
 def current_call(scope: context.Context | None = None) -> OpenCall | None:
     """The call that is open in a context, by default the current one, of its innermost query."""
-    found: Any = context.get_value(_CALL, scope)
+    found: Any = _value(_CALL, scope)
     return None if found is None or found.abandoned else found
 
 
 def open_in(scope: context.Context) -> tuple[OpenQuery | None, OpenCall | None]:
     """Query and call that are open in a context, in two look-ups: it is asked at the start of every span."""
-    query: Any = scope.get(_QUERY)
-    call: Any = scope.get(_CALL)
+    held = _HELD.get()
+    query: Any = scope.get(_QUERY) if held is None else _value(_QUERY)
+    call: Any = scope.get(_CALL) if held is None else _value(_CALL)
+    if query is None and call is None:
+        return None, None
     if query is not None and query.abandoned:
         query = current_query(scope)
     return query, None if call is None or call.abandoned else call
@@ -110,7 +161,7 @@ def open_in(scope: context.Context) -> tuple[OpenQuery | None, OpenCall | None]:
 
 def current_slot() -> Slot | None:
     """The slot that a middleware has put here."""
-    found: Any = context.get_value(_SLOT)
+    found: Any = _value(_SLOT)
     return found  # type: ignore[no-any-return]
 
 
@@ -127,3 +178,9 @@ def with_call(query: OpenQuery, call: OpenCall, scope: context.Context) -> conte
 def with_slot(slot: Slot) -> context.Context:
     """The current context with a slot for the qid."""
     return context.set_value(_SLOT, slot)
+
+
+def _value(key: str, scope: context.Context | None = None) -> Any:
+    """What stands under a key of ours, in a context or, where the current one keeps nothing of ours, beside it."""
+    held = _HELD.get()
+    return context.get_value(key, scope) if held is None else held.get(key)

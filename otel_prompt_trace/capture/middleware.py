@@ -10,9 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapp
 from contextvars import Context, copy_context
 from typing import Any
 
-from opentelemetry import context
-
-from otel_prompt_trace.capture.context import Slot, with_slot
+from otel_prompt_trace.capture.context import Slot, attach, detach, with_slot
 
 HEADER = "x-prompt-trace-qid"
 
@@ -44,11 +42,11 @@ class ASGIMiddleware:
                 message = {**message, "headers": headers}
             await send(message)
 
-        token = context.attach(with_slot(slot))
+        attached = attach(with_slot(slot))
         try:
             await self._app(scope, receive, send_with_qid)
         finally:
-            context.detach(token)
+            detach(attached)
 
 
 class WSGIMiddleware:
@@ -69,13 +67,13 @@ class WSGIMiddleware:
                 headers = [*headers, (HEADER, slot.qid)]
             return start_response(status, headers, *rest)
 
-        token = context.attach(with_slot(slot))
+        attached = attach(with_slot(slot))
         try:
             body = self._app(environ, start_with_qid)
             # An application that is a generator has not begun yet, and begins when somebody asks for its first chunk.
             return body if started else _LateBody(body, copy_context())
         finally:
-            context.detach(token)
+            detach(attached)
 
 
 class _LateBody:

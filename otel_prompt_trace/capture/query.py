@@ -55,6 +55,7 @@ class Query:
         self._tickets: list[Ticket] = []
         self._ms: dict[str, int] = {}
         self.offers = Offers()
+        self.sent: Any = None
         self.outer = outer
         self.withheld: list[str] = [] if outer is None else outer.withheld
         self._scope = SpanScope()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
 
+from otel_prompt_trace.capture.context import Attached, attach, detach, is_current
 from otel_prompt_trace.capture.guard import span_never_raises
 from otel_prompt_trace.core import attributes
 
@@ -23,7 +24,7 @@ _OWNER = context.create_key("prompt_trace-scope")
 class SpanScope:
     """One span that is current between :meth:`enter` and :meth:`leave`; an invalid one where it can't be made."""
 
-    __slots__ = ("_before", "_scope", "_token", "abandoned", "ids", "recording", "span")
+    __slots__ = ("_attached", "_before", "abandoned", "ids", "recording", "span")
 
     def __init__(self) -> None:
         self.span: trace.Span = trace.INVALID_SPAN
@@ -31,8 +32,7 @@ class SpanScope:
         self.recording = False
         self.abandoned = False
         self._before: context.Context | None = None
-        self._scope: context.Context | None = None
-        self._token: Any = None
+        self._attached: Attached | None = None
 
     @span_never_raises
     def open(self, runtime: Runtime, name: str, qid: str) -> None:
@@ -50,8 +50,7 @@ class SpanScope:
     def enter(self, scope: context.Context) -> None:
         """Make ``scope`` the context of what follows."""
         self._before = context.get_current()
-        self._scope = context.set_value(_OWNER, self, scope)
-        self._token = context.attach(self._scope)
+        self._attached = attach(context.set_value(_OWNER, self, scope))
 
     def leave(self, error: BaseException | None) -> None:
         """End the span and go back to the context of before.
@@ -63,12 +62,12 @@ class SpanScope:
         try:
             self._end(error)
         finally:
-            if self._token is not None and context.get_current() is self._scope:
-                context.detach(self._token)
+            if self._attached is not None and is_current(self._attached):
+                detach(self._attached)
                 _pass_abandoned()
-            elif self._token is not None:
+            elif self._attached is not None:
                 self.abandoned = True
-            self._token = self._scope = None
+            self._attached = None
 
     @property
     def before(self) -> context.Context | None:

@@ -20,7 +20,7 @@ from otel_prompt_trace.settings import Settings
 @places
 @as_json
 def doctor(settings: Settings, app: str | None, json_: bool) -> int:
-    """Try the store, look into the spool, look at the tracer provider. Exits with 1 if something fails."""
+    """Try the store, look into the spool, look at the provider and its readers. Exits with 1 if something fails."""
     if app is not None:
         sys.path.insert(0, str(Path.cwd()))
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 
 import click
@@ -11,12 +13,14 @@ from rich.text import Text
 
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, damage, places, records
 from otel_prompt_trace.cli.output import console, mark, print_json, printable, shorten, table, words
+from otel_prompt_trace.core.bodies.runs import rebuild
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade, grade
 from otel_prompt_trace.core.published import published
 from otel_prompt_trace.core.record import Call, Record
-from otel_prompt_trace.core.text import CutText, utf8, wrap
+from otel_prompt_trace.core.text import CutText, as_text, utf8, wrap
 from otel_prompt_trace.exceptions import NotFound, PromptTraceError
+from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 
 _TEXT_FIELDS = ("question", "output", "text", "comment", "result")
@@ -71,7 +75,7 @@ def get(settings: Settings, qid: str, day: date | None, body: bool, number: int 
     source = records(settings)
     record = source.get(source.resolve(qid, day), day)
     if body:
-        sys.stdout.buffer.write(_body(_call(record, number)))
+        sys.stdout.buffer.write(_body(_call(record, number), source))
         sys.stdout.buffer.flush()
         return
     shape = published(record, grade(record, count_tokens))
@@ -169,9 +173,26 @@ def _show_call(graded: CallGrade) -> None:
         table(("segment", "role", "characters", "tokens", ""), _segments(graded.call))
     if rows:
         table(("state", "producer", "characters", ""), rows)
+    for attempt in graded.call.attempts:
+        became = attempt.status or attempt.error or ("unfinished" if attempt.unfinished else "")
+        took = "" if attempt.ms is None else f", {attempt.ms} ms"
+        console().print(Text(f"attempt {attempt.number} as sent to {printable(attempt.host)}: {became}{took}"))
     for seen in graded.call.seen:
-        console().print(Text(f"told by {seen.route} of {printable(seen.scope) or '?'}, span {seen.span_id}"))
+        told = f"told by {seen.route} of {printable(seen.scope) or '?'}, span {seen.span_id}"
+        console().print(Text(told + _difference(seen.difference)))
     table(("", "check", "detail"), [(mark(c.status), c.name, c.detail) for c in graded.checks])
+
+
+def _difference(found: Mapping[str, Any] | None) -> str:
+    """What an instrumentation reported otherwise than it was sent."""
+    if found is None:
+        return ""
+    counts = (
+        ("reported and not sent", len(_items(found.get("reported_only")))),
+        ("sent and not reported", len(_items(found.get("not_reported")) + _items(found.get("not_reported_parts")))),
+    )
+    said = [f"{number} {what}" for what, number in counts if number]
+    return f": {', '.join(said)}" if said else ": as sent"
 
 
 def _segments(call: Call) -> list[tuple[Any, ...]]:
@@ -201,9 +222,11 @@ def _call(record: Record, number: int | None) -> Call:
     return record.calls[(number or 1) - 1]
 
 
-def _body(call: Call) -> bytes:
+def _body(call: Call, source: Records) -> bytes:
     if call.prompt is None:
         raise NotFound(f"call {call.number} has no recorded prompt")
+    if call.request is not None and "body" in call.request:
+        return _sent_body(as_text(call.request.get("qid")), call.request["body"], source)
     if len(call.prompt.segments) != 1:
         raise NotFound(
             f"call {call.number} was declared as {len(call.prompt.segments)} message texts; the body that carried "
@@ -213,6 +236,14 @@ def _body(call: Call) -> bytes:
     if segment.cuts:
         raise NotFound(f"call {call.number} was recorded under a policy that keeps digests, not text")
     return utf8(segment.text)
+
+
+def _sent_body(qid: str, runs: list[Any], source: Records) -> bytes:
+    """The bytes as sent; where some are not kept, as many asterisks stand for them, and that is said."""
+    body, missing = rebuild(runs, partial(source.store.blob, qid))
+    if missing:
+        click.echo(f"{missing} of {len(body)} bytes were withheld when this was recorded: * stands for each", err=True)
+    return body
 
 
 def _preview(value: Any) -> str:

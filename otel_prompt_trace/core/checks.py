@@ -80,7 +80,7 @@ def _outcomes(record: Record, derivation: Derivation, prompt_tokens: int | None)
         "payload_integrity": integrity(call),
         "duplicate_piece": _none_in(census, "duplicate"),
         "whole_prompt_piece": _none_in(census, "whole_prompt"),
-        "sent_as_rendered": ("unknown", "the request was not captured on the wire"),
+        "sent_as_rendered": _sent_as_rendered(call),
         "chunk_identity": _chunk_identity(record, census),
         "chunks_located": _chunks_located(record, census),
         "rank_prefix": _rank_prefix(record, census),
@@ -117,6 +117,22 @@ def chunks_dropped(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that do not stand in the prompt, by rank."""
     kept = set(chunks_in_prompt(record, census))
     return [chunk for hit in record.retrieved if (chunk := as_text(hit.get("chunk_id"))) not in kept]
+
+
+def _sent_as_rendered(call: Call) -> tuple[Status, str]:
+    if call.evidence != "wire":
+        return "unknown", "the request was not captured on the wire"
+    found = call.rendering
+    if found is None:
+        return "unknown", "no prompt was declared to compare with"
+    host = as_text((call.request or {}).get("host"))
+    gone = sum(place is None for place in found.places)
+    added = ", ".join(f"{part.path} ({part.chars} characters)" for part in found.added)
+    said = f"; added by the client library: {added}" if added else ""
+    said += "; in another order" if found.moved else ""
+    if gone:
+        return "fail", f"{gone} of {len(found.places)} declared text(s) do not stand in what was sent to {host}{said}"
+    return "pass", f"{len(found.places)} text(s) stand unchanged in what was sent to {host}{said}"
 
 
 def _chunk_identity(record: Record, census: Census | None) -> tuple[Status, str]:

@@ -13,6 +13,7 @@ from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.checks import Check, CountTokens, check_call, check_query, integrity
 from otel_prompt_trace.core.derive import Derivation, derive
 from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.sightings import lost_attributes
 from otel_prompt_trace.core.usage import normalize
 from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
 
@@ -86,6 +87,7 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
         reasons.add("held_by_reference")
     if (call.request or {}).get("model_visible_withheld"):
         reasons.add("undeclared_model_visible_part")
+    reasons |= _holes(record, call)
     if record.unreadable or record.problems:
         reasons.add("unreadable_event")
     reported = normalize((call.response or {}).get("usage")).get("input_tokens")
@@ -99,6 +101,21 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
         checks=tuple(check_call(record, derivation, tokens)),
         prompt_tokens=tokens,
     )
+
+
+def _holes(record: Record, call: Call) -> set[str]:
+    """What a prompt that was read out of a span's content is known, or feared, to lack.
+
+    What was declared, or seen on the wire, has no holes whatever its spans lost.
+    """
+    request = call.request
+    if request is None:  # nothing could be read: what the spans lost may be why
+        told = (event for event in record.of("content") if event.get("call") == call.id)
+        return {"dropped_attributes"} if any(map(lost_attributes, told)) else set()
+    if not request.get("projected"):
+        return set()
+    missing = {"missing_messages"} if request.get("missing") else set()
+    return missing | ({"dropped_attributes"} if lost_attributes(request) else set())
 
 
 def _prompt_tokens(call: Call, count_tokens: CountTokens | None) -> int | None:

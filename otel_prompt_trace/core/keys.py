@@ -2,6 +2,7 @@
 
 ===========================================================  ==================================================
 ``payloads/dt=YYYY-MM-DD/<qid>/<writer>-<seq>.jsonl.zst``    events of one qid by one writer: JSON lines, zstd
+``payloads/dt=YYYY-MM-DD/<qid>/blobs/<sha256>``              a binary run of bodies of that qid, stored once
 ``erased/<qid>``                                             a tombstone: one JSON line without content
 ``probe/<ulid>``                                             what ``doctor`` writes and deletes again
 ===========================================================  ==================================================
@@ -24,10 +25,12 @@ __all__ = [
     "ERASED",
     "PAYLOADS",
     "PayloadKey",
+    "blob_key",
     "check_key",
     "check_prefix",
     "day_prefix",
     "day_segment",
+    "is_blob",
     "parse_day",
     "parse_tombstone",
     "probe_key",
@@ -39,6 +42,8 @@ PAYLOADS = "payloads/"
 ERASED = "erased/"
 _PROBE = "probe/"
 _SUFFIX = ".jsonl.zst"
+_BLOBS = "blobs/"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # 200: a file name has at most 255 bytes, and a folder store's temporary name is longer than the final one.
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9=._~-]{0,199}")
@@ -110,6 +115,24 @@ def qid_prefix(day: date, qid: str) -> str:
         InvalidQid: ``qid`` is no legal query id.
     """
     return f"{day_prefix(day)}{check_qid(qid)}/"
+
+
+def blob_key(day: date, qid: str, sha256: str) -> str:
+    """The key of a binary run.
+
+    Raises:
+        InvalidQid: ``qid`` is no legal query id.
+        ValueError: ``sha256`` is none.
+    """
+    if not _SHA256.fullmatch(sha256):
+        raise ValueError(f"{sha256[:80]!r} is no sha256")
+    return f"{qid_prefix(day, qid)}{_BLOBS}{sha256}"
+
+
+def is_blob(key: str) -> bool:
+    """Whether a key is that of a binary run."""
+    folder, _, name = key.rpartition("/")
+    return folder.endswith(f"/{_BLOBS[:-1]}") and _SHA256.fullmatch(name) is not None
 
 
 def tombstone_key(qid: str) -> str:

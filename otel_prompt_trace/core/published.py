@@ -66,6 +66,16 @@ def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
         "evidence": call.evidence,
         "census": None if census is None else _census(grade),
     }
+    if call.attempts:
+        shape["as_sent_to"] = call.attempts[0].host
+        named = ("bytes", "sha256", "hmac_sha256", "parts")
+        shape["body"] = {name: request[name] for name in named if name in request}
+        shape["attempts"] = [
+            {"attempt": a.number, "host": a.host, "path": a.path, "status": a.status, "ms": a.ms}
+            | ({"error": a.error} if a.error else {})
+            | ({"unfinished": True} if a.unfinished else {})
+            for a in call.attempts
+        ]
     if call.unfinished:
         shape["unfinished"] = True
     if response.get("error"):
@@ -76,7 +86,7 @@ def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
 def _prompt(prompt: Split | None, request: dict[str, Any]) -> Any:
     if prompt is None:
         return None
-    if request.get("messages") is None:
+    if request.get("messages") is None and "body" not in request:
         return request.get("prompt")
     if len(prompt.segments) == 1:
         return prompt.segments[0].stored or prompt.segments[0].text

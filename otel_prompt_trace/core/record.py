@@ -8,13 +8,14 @@ same record, whoever reads them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import orjson
 
 from otel_prompt_trace.core.events import Event, Problem, distinct, readable
 from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.rendering import Rendering, carry_over, compare
 from otel_prompt_trace.core.request_parts import split_request, visible_parts
 from otel_prompt_trace.core.seal import piece_of
 from otel_prompt_trace.core.segments import Split
@@ -25,6 +26,19 @@ from otel_prompt_trace.core.verdict import EVIDENCE
 OfferKey: TypeAlias = "tuple[str, str | None, str | None, str | None, bytes]"
 
 _RANK: dict[str, int] = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a call on the wire: as sent to ``host``, and what became of it."""
+
+    number: int
+    host: str
+    path: str
+    status: int | None
+    ms: int | None
+    error: str | None
+    unfinished: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,40 @@ class Call:
     @property
     def request(self) -> Event | None:
         """The request with the strongest evidence, the earliest of equals."""
-        return min(self.requests, key=lambda event: _RANK.get(as_text(event.get("evidence")), 9), default=None)
+        whole = [event for event in self.requests if not event.get("same_body")] or self.requests
+        return min(whole, key=lambda event: _RANK.get(as_text(event.get("evidence")), 9), default=None)
+
+    @property
+    def declared_request(self) -> Event | None:
+        """The request as the application handed it to us, beside one that was captured as it was sent."""
+        return next((event for event in self.requests if event.get("evidence") == "declared"), None)
+
+    @property
+    def rendering(self) -> Rendering | None:
+        """Where the declared prompt stands in the request as sent; None unless both were recorded."""
+        declared = self.declared_request
+        if self.evidence != "wire" or declared is None or self.prompt is None:
+            return None
+        taken = split_request(declared)
+        return None if taken is None else compare(taken[0], self.prompt)
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The tries of the call on the wire, in order; none where it was not captured there."""
+        return tuple(_attempts(self.requests, self.responses))
 
     @property
     def response(self) -> Event | None:
-        """The last response: that of the attempt which ended the call."""
-        return self.responses[-1] if self.responses else None
+        """The last response: that of the attempt which ended the call.
+
+        Where the application told of the answer as well, what came over the wire counts, and it fills in the rest.
+        """
+        last = self.responses[-1] if self.responses else None
+        sent = next((event for event in reversed(self.responses) if event.get("evidence") == "wire"), None)
+        if last is None or sent is None or sent is last:
+            return last
+        told = {name: item for name, item in last.items() if name not in ("unfinished", "error")}
+        return {**told, **{name: item for name, item in sent.items() if item is not None}}
 
     @property
     def evidence(self) -> str | None:
@@ -167,16 +209,48 @@ def _calls(events: list[Event]) -> Iterable[Call]:
         own = [event for event in events if event.get("call") == call]
         pieces = [piece_of(event) for event in own if event["kind"] == "piece"]
         first = own[0]
-        yield Call(
-            id=as_text(call),
-            number=number,
-            requests=tuple(event for event in own if event["kind"] == "request"),
-            responses=tuple(event for event in own if event["kind"] == "response"),
-            pieces=tuple(piece for piece in pieces if not piece.offered),
-            offered=tuple(piece for piece in pieces if piece.offered) or offered,
-            inferred=tuple(_inferred(events, first)),
-            seen=sightings(events, call),
+        yield _as_sent(
+            Call(
+                id=as_text(call),
+                number=number,
+                requests=tuple(event for event in own if event["kind"] == "request"),
+                responses=tuple(event for event in own if event["kind"] == "response"),
+                pieces=tuple(piece for piece in pieces if not piece.offered),
+                offered=tuple(piece for piece in pieces if piece.offered) or offered,
+                inferred=tuple(_inferred(events, first)),
+                seen=sightings(events, call),
+            )
         )
+
+
+def _as_sent(call: Call) -> Call:
+    """The call with its pieces placed in the request as sent, where they were placed in the one that was declared."""
+    rendering = call.rendering if any(piece.segment is not None for piece in call.declared) else None
+    if rendering is None:
+        return call
+    return replace(call, pieces=carry_over(call.pieces, rendering), offered=carry_over(call.offered, rendering))
+
+
+def _attempts(requests: Iterable[Event], responses: Iterable[Event]) -> Iterable[Attempt]:
+    ended = {event.get("attempt"): event for event in responses if event.get("evidence") == "wire"}
+    for request in requests:
+        if request.get("evidence") != "wire":
+            continue
+        number = request.get("attempt")
+        response = ended.get(number, {})
+        yield Attempt(
+            number=_number(number) or 1,
+            host=as_text(request.get("host")),
+            path=as_text(request.get("path")),
+            status=_number(response.get("status")),
+            ms=_number(response.get("ms")),
+            error=None if response.get("error") is None else as_text(response["error"]),
+            unfinished=not response or bool(response.get("unfinished")),
+        )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _offered(events: list[Event]) -> tuple[Piece, ...]:
@@ -193,10 +267,14 @@ def offer_key(piece: Piece) -> OfferKey:
 
 def _inferred(events: list[Event], first: Event) -> Iterable[Piece]:
     """What earlier calls and tools of the query gave back is offered to the calls after them."""
+    given: set[tuple[Any, str]] = set()  # an answer may be told of twice: by the wire, and by the application
     for event in events:
         if event is first:
             return
         if event["kind"] == "response" and isinstance(event.get("output"), str):
+            if (event.get("call"), event["output"]) in given:
+                continue
+            given.add((event.get("call"), event["output"]))
             yield Piece("model", event["output"], source_id=event.get("call"), offered=True, inferred=True)
         elif event["kind"] == "tool_call" and isinstance(event.get("result"), str):
             name = None if event.get("name") is None else as_text(event["name"])

@@ -25,11 +25,17 @@ from typing import Any
 
 import orjson
 
+from otel_prompt_trace.core.bodies.cutting import places_to_cut
+from otel_prompt_trace.core.bodies.runs import cut_runs
+from otel_prompt_trace.core.bodies.scan import scan
 from otel_prompt_trace.core.census import take
 from otel_prompt_trace.core.cutting import Digest, Place, cut_names, cut_outside, cut_text, cut_value, replace_at
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.exchanges import received
 from otel_prompt_trace.core.pieces import Piece
-from otel_prompt_trace.core.request_parts import change_parameters, split_request
+from otel_prompt_trace.core.redaction import Redactor
+from otel_prompt_trace.core.request_parts import change_parameters, split_request, visible_parts
+from otel_prompt_trace.core.secret_places import POLICY as SECRET
 from otel_prompt_trace.core.segments import Outside, Segment, Split
 from otel_prompt_trace.core.text import CutText, as_text, sha256_text, utf8, wrap
 from otel_prompt_trace.core.verdict import EVIDENCE
@@ -53,7 +59,11 @@ def keyed_digest(key: bytes) -> Digest:
 
 
 def seal(
-    events: Sequence[Event], policy: str = "store", digest: Digest | None = None, withheld: Sequence[str] = ()
+    events: Sequence[Event],
+    policy: str = "store",
+    digest: Digest | None = None,
+    withheld: Sequence[str] = (),
+    redact: Redactor | None = None,
 ) -> list[Event]:
     """The events as they are stored; the arguments stay as they are.
 
@@ -62,21 +72,24 @@ def seal(
         policy: the query's policy for text.
         digest: the keyed digest; needed for any other policy than ``store``, and for ``withheld``.
         withheld: texts of which no occurrence may be kept, beside those of the pieces in the batch.
+        redact: finds what must not be kept in any text.
 
     Raises:
         ValueError: something must be withheld, and there is no digest to keep in its place.
     """
+    events = [received(event) for event in events]
     splits = _splits(events)
     placements: dict[Any, tuple[Split, int]] = {}
     for number, taken in splits.items():
         placements.setdefault(events[number].get("call"), taken)
     filled = [_fill(event, placements.get(event.get("call"))) for event in events]
     texts = {text: "hash" for text in withheld if text} | dict(_withheld_pieces(filled, policy))
-    if policy == "store" and not texts and not any("policy" in e and _policy(e, policy) != "store" for e in filled):
+    own = any("policy" in event and _policy(event, policy) != "store" for event in filled)
+    if not texts and not own and not needs_policy(filled, policy, redact=redact):
         return [_measure(event, splits[n][0]) if n in splits else event for n, event in enumerate(filled)]
     if digest is None:
         raise ValueError(f"policy {policy!r} needs a keyed digest")
-    hidden = Withheld(texts, digest)
+    hidden = Withheld(texts, digest, redact)
     if hidden:
         filled = [hidden.rename(event) for event in filled]
         splits = _splits(filled)
@@ -84,11 +97,13 @@ def seal(
     return [hidden.clean(event) if hidden else event for event in _withhold(filled, prompts, policy, hidden, digest)]
 
 
-def needs_policy(events: Sequence[Event], policy: str, withheld: Sequence[str] = ()) -> bool:
+def needs_policy(
+    events: Sequence[Event], policy: str, withheld: Sequence[str] = (), redact: Redactor | None = None
+) -> bool:
     """Whether anything must be cut before these events are written."""
-    if policy != "store" or any(withheld):
+    if policy != "store" or redact is not None or any(withheld):
         return True
-    return any(event["kind"] == "piece" and "policy" in event for event in events)
+    return any("secrets" in event or (event["kind"] == "piece" and "policy" in event) for event in events)
 
 
 def prompt_digest(request: Event) -> str | None:
@@ -145,7 +160,7 @@ def _described(segment: Segment, digest: dict[str, str]) -> dict[str, Any]:
 
 def _with_segments(event: Event, prompt: Split, segments: list[dict[str, Any]]) -> Event:
     single: dict[str, Any] = {}
-    if len(segments) == 1:
+    if len(segments) == 1 and "body" not in event:
         single = {name: segments[0][name] for name in ("sha256", "hmac_sha256") if name in segments[0]}
     outside = [{"path": part.path, "kind": part.kind, "detail": part.detail} for part in prompt.outside]
     return {
@@ -220,7 +235,7 @@ def _seal_piece(event: Event, place: tuple[int, int, int] | None, withheld: bool
 def _cut_fields(event: Event, policy: str, digest: Digest) -> Event:
     texts = _TEXTS.get(event["kind"], ())
     if event["kind"] == "request":  # of a shape that can't be taken apart
-        texts = (*texts, "prompt", "messages", "tools", "response_format")
+        texts = (*texts, "prompt", "messages", "tools", "response_format", "body")
     cut = {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
     if event["kind"] == "feedback" and "fields" in cut:  # whoever gives feedback names its fields as well
         cut["fields"] = cut_names(cut["fields"], digest)
@@ -232,6 +247,8 @@ def _cut_request(
 ) -> Event:
     cut: dict[str, Callable[[Any], Any]] = {}
     described = []
+    if "body" in event:
+        return _cut_body(event, prompt, cuts, policy, hidden, digest)
     for number, segment in enumerate(prompt.segments):
         places = cuts.get(number, []) if policy == "store" else [(0, len(segment.text), policy)]
         if segment.text and places:
@@ -253,6 +270,27 @@ def _cut_request(
         body["messages"] = [replace_at(message, f"messages[{n}]", cut) for n, message in enumerate(body["messages"])]
         if cut and "prompt" in body:
             body["prompt"] = cut_value(body["prompt"], policy, digest)
+    return _with_segments(body, prompt, described)
+
+
+def _cut_body(
+    event: Event, prompt: Split, cuts: Mapping[int, list[Place]], policy: str, hidden: Withheld, digest: Digest
+) -> Event:
+    """The same of a request as it was sent: stretches of its bytes are cut, and what is left is as it was sent."""
+    text: str = event["body"][0]
+    places = list(places_to_cut(text, scan(text), policy, hidden))
+    described = [
+        _described(s, {"hmac_sha256": digest(s.text)} if cut and s.text else {"sha256": sha256_text(s.text)})
+        for n, s in enumerate(prompt.segments)
+        for cut in [policy != "store" or n in cuts]
+    ]
+    body = {**event, "body": cut_runs(text, places, digest)}
+    if any(place.policy != SECRET for place in places):  # no secret can be guessed from it, a short text can
+        body["hmac_sha256"] = digest(text)
+        del body["sha256"]
+    if policy != "store" and visible_parts(event):
+        body["model_visible_withheld"] = True
+    prompt = replace(prompt, outside=tuple(_cut_described(part, policy, hidden) for part in prompt.outside))
     return _with_segments(body, prompt, described)
 
 

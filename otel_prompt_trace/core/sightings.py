@@ -30,15 +30,28 @@ class Sighting:
     scope: str
     trace_id: str | None
     span_id: str | None
+    difference: Mapping[str, Any] | None = None  # what it reported otherwise than it was sent; None where unknown
 
 
 def sightings(events: Iterable[Event], call: str) -> tuple[Sighting, ...]:
     """Everything that told of a call."""
     return tuple(
-        Sighting(str(e.get("route")), str(e.get("scope") or ""), e.get("trace_id"), e.get("span_id"))
+        Sighting(
+            str(e.get("route")),
+            str(e.get("scope") or ""),
+            e.get("trace_id"),
+            e.get("span_id"),
+            e["difference"] if isinstance(e.get("difference"), Mapping) else None,
+        )
         for e in events
         if e["kind"] == "content" and e.get("call") == call
     )
+
+
+def lost_attributes(event: Event) -> int:
+    """How many attributes the span of a ``content`` event had lost by then: what was read out of it may lack them."""
+    lost = event.get("dropped_attributes")
+    return lost if isinstance(lost, int) and lost > 0 else 0
 
 
 def projected(events: list[Event]) -> list[Event]:
@@ -50,7 +63,7 @@ def projected(events: list[Event]) -> list[Event]:
             by_call.setdefault(event.get("call"), []).append(event)
     for call, told in by_call.items():
         if call is None:
-            found += [made for event in told for made in _retrieval(event, _read(event))]
+            found += [made for event in told for made in _retrieval(event, read_content(event))]
         else:
             found += _of_call(call, told, [e for e in events if e.get("call") == call])
     return found
@@ -60,15 +73,20 @@ def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
     requested = any(event["kind"] == "request" for event in own)
     answered = any(event["kind"] == "response" and not event.get("unfinished") for event in own)
     for event in sorted(told, key=_rank):
-        projection = _read(event)
+        projection = read_content(event)
         evidence = "hook" if event.get("route") == "hook" else "attributes"
         if projection.request is not None and not requested:
             requested = True
-            yield _made(event, "request", {"call": call, "evidence": evidence, **projection.request})
+            yield _made(event, "request", {"call": call, "evidence": evidence, **projection.request, **_lost(event)})
         if projection.response is not None and not answered:
             answered = "output" in projection.response
             yield _made(event, "response", {"call": call, **projection.response})
         yield from _retrieval(event, projection)
+
+
+def _lost(event: Event) -> dict[str, Any]:
+    lost = lost_attributes(event)
+    return {"dropped_attributes": lost} if lost else {}
 
 
 def _rank(event: Event) -> tuple[bool, int]:
@@ -80,7 +98,8 @@ def _retrieval(event: Event, projection: Projection) -> Iterator[Event]:
         yield _made(event, "retrieval", projection.retrieval)
 
 
-def _read(event: Event) -> Projection:
+def read_content(event: Event) -> Projection:
+    """What a ``content`` event tells of."""
     values, attributes = event.get("values"), event.get("attributes")
     events = event.get("events")
     carried = [

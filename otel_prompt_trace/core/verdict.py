@@ -31,6 +31,8 @@ OPEN = (
     "unlocatable_piece",
     "ambiguous_piece",
     "unreadable_event",
+    "missing_messages",
+    "dropped_attributes",
     "no_prompt",
 )
 GAP = "gap"

@@ -16,14 +16,15 @@ from typing import Any
 
 from otel_prompt_trace.core.cutting import Digest, Place, cut_text, nameless
 from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.request_parts import FIRST, REFERENCES, SETTINGS, VISIBLE, named
+from otel_prompt_trace.core.parameters import FIRST, REFERENCES, SETTINGS, VISIBLE, named
+from otel_prompt_trace.core.redaction import Redactor, places
 from otel_prompt_trace.core.text import Cut, CutText, utf8
 
 # Written by the recorder or by the application's code, never by whoever wrote the text; readers need them whole.
 _OURS = named(
     """v kind qid ts writer seq call trace_id span_id parent origin joined service version environment policy evidence
     route scope sighting trust producer hmac_sha256 sha256 segments outside segment start end chars model provider
-    encoding finish_reason"""
+    encoding finish_reason host path api body bytes"""
 )
 _NAMES = named("user session tenant conversation_id source_id chunk_id name dropped")
 _PROTOCOL = named(
@@ -45,9 +46,13 @@ _MEDIA_TYPES = frozenset({"media_type", "mimeType", "mime_type"})
 
 
 class Withheld:
-    """The texts that one batch must not keep, each with the policy that says so."""
+    """The texts that one batch must not keep, each with the policy that says so.
 
-    def __init__(self, texts: Mapping[str, str], digest: Digest) -> None:
+    ``redact`` finds more of them, in whatever text it is given.
+    """
+
+    def __init__(self, texts: Mapping[str, str], digest: Digest, redact: Redactor | None = None) -> None:
+        self._redact = redact
         self._digest = digest
         self._texts: dict[str, str] = {}
         for text, policy in texts.items():
@@ -56,7 +61,7 @@ class Withheld:
         self._bytes = [utf8(text) for text in self._texts]
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self._texts) or self._redact is not None
 
     def places(self, text: str) -> list[Place]:
         """Every occurrence of every withheld text, overlapping ones as well."""
@@ -66,7 +71,12 @@ class Withheld:
         """Whether any of the texts stands in this string; False for a value of another type."""
         if isinstance(value, CutText):
             return any(self.stand_in(run) for run in value.runs)
-        return isinstance(value, str) and any(text in value for text in self._texts)
+        return isinstance(value, str) and next(self._places(value), None) is not None
+
+    @staticmethod
+    def is_field(name: str) -> bool:
+        """Whether a name is one that an API or a convention gives a field, and nobody's text."""
+        return name in _FIELDS or _ATTRIBUTE.fullmatch(name) is not None
 
     def rename(self, event: Event) -> Event:
         """The event without the texts in the names of fields below it; a digest takes their place."""
@@ -82,6 +92,8 @@ class Withheld:
             while start >= 0:
                 yield start, start + len(withheld), policy
                 start = text.find(withheld, start + 1)
+        if self._redact is not None:
+            yield from places(self._redact, text)
 
     def _rename(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -93,7 +105,7 @@ class Withheld:
     def _field(self, name: Any) -> Any:
         if not isinstance(name, str):
             return name if name is None or isinstance(name, bool | int | float) else self._name(str(name))
-        return name if name in _FIELDS or _ATTRIBUTE.fullmatch(name) else self._name(name)
+        return name if self.is_field(name) else self._name(name)
 
     def _name(self, text: str) -> str:
         places = self.places(text)
@@ -113,20 +125,26 @@ class Withheld:
         if isinstance(value, Mapping):
             return {name: self._clean(item, name) for name, item in value.items()}
         if isinstance(value, bytes | bytearray | memoryview):
-            return nameless(value) if any(text in bytes(value) for text in self._bytes) else value
+            unseen = self._redact is not None or any(text in bytes(value) for text in self._bytes)
+            return nameless(value) if unseen else value
         if isinstance(value, Sequence):
             return [self._clean(item, key) for item in value]
         return value if value is None or isinstance(value, bool | int | float) else nameless(value)
 
     def _clean_text(self, text: str, key: Any) -> str | CutText:
-        if key in ("role", "type") and text in _PROTOCOL:
-            return text
-        if key in _MEDIA_TYPES and _MEDIA_TYPE.fullmatch(text):
+        if is_protocol(key, text):
             return text
         if key in _NAMES:
             return self._name(text)
         places = self.places(text)
         return cut_text(text, places, self._digest) if places else text
+
+
+def is_protocol(key: Any, text: str) -> bool:
+    """Whether a string is a word of a model API's protocol, without which the rest could not be read."""
+    if key in ("role", "type"):
+        return text in _PROTOCOL
+    return key in _MEDIA_TYPES and _MEDIA_TYPE.fullmatch(text) is not None
 
 
 def _forms(text: str) -> set[str]:

@@ -1,14 +1,17 @@
 """Which call a model-call span tells of: one call is one innermost model-call span, those around it are sightings.
 
-Mostly "around" is parentage: a span tells of the call that ended inside it. Two things happen besides:
+Mostly "around" is parentage: a span tells of the call that ended inside it. Three things happen besides:
 
-- Some instrumentations do not make their span the current one: the span further in is its sibling. It tells of a call
-  that ended while it was open, with the same parent, in the same thread and task, where one thing follows another.
+- Some instrumentations do not make their span the current one: the span further in, or a model span around that one,
+  is its sibling. It tells of a call that ended while it was open, whose spans stand below the same parent, in the same
+  thread and task, where one thing follows another.
+- Some keep their span the current one as long as a stream is open: other calls begin and end inside it. It tells of
+  the one with the same answer, else of the last one.
 - A stream's outer span may end before the inner one, at the last event instead of at the end of the stream. Then the
   outer one names the call, and what ends inside it later tells of it.
 
-In both, only spans of different instrumentations can tell of one call, since each makes one span of it; and neither the
-ids of the answers nor the models asked for may differ.
+Except by parentage, only spans of different instrumentations can tell of one call, since each makes one span of it; and
+neither the ids of the answers nor the models asked for may differ.
 """
 
 from __future__ import annotations
@@ -18,29 +21,48 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from otel_prompt_trace.core.conventions import is_model_call
+
 if TYPE_CHECKING:
     from otel_prompt_trace.diversion.state import SpanState
 
-_LAST = 16  # calls of an entry that are remembered; what is open beside them is about to end
-_TELLING = ("gen_ai.response.id", "gen_ai.request.model")
+_LAST = 512  # calls of an entry that are remembered: as many may end at one time, before a span beside one of them
+_WITHIN = 16  # calls that are remembered of a span
+_ANSWER = "gen_ai.response.id"
+_TELLING = (_ANSWER, "gen_ai.request.model")
 
 
 @dataclass(slots=True)
 class EndedCall:
-    """A call whose innermost span has ended. ``scopes`` are the instrumentations that have told of it."""
+    """A call whose innermost span has ended. ``scopes`` are the instrumentations that have told of it.
+
+    ``parents`` are those of the spans that told of it, and of the model spans around these; ``where`` is the thread and
+    the task in which it was last told of.
+    """
 
     id: str
-    parent: int | None
+    parents: set[int | None]
     started: int
     where: tuple[int, int]
     facts: dict[str, Any]
     scopes: set[str]
 
 
+def name_call(state: SpanState, call: str) -> None:
+    """A call was sent inside a model-call span: the span tells of it, and so do the spans around it."""
+    scope = getattr(state.scope, "name", "")
+    known = EndedCall(call, _parents(state), state.started, _where(), _facts(state), {scope})
+    if state.told is None:
+        state.told = known
+    state.entry.ended.append(known)
+    del state.entry.ended[:-_LAST]
+    _tell_outer(state, known)
+
+
 def call_so_far(span: Any, state: SpanState, own: str) -> str:
     """The call that a model-call span tells of while it is open: as :func:`call_told`, and nothing is remembered."""
     scope = getattr(state.scope, "name", "")
-    known = state.ended or _above(state, scope) or _beside(span, state, scope)
+    known = state.told or _inside(state) or _above(state, scope) or _beside(span, state, scope)
     return known.id if known is not None else _around(state, own)
 
 
@@ -51,25 +73,43 @@ def call_told(span: Any, state: SpanState, own: str) -> tuple[str, bool]:
         own: the span's id, in hex.
     """
     scope = getattr(state.scope, "name", "")
-    known = state.ended or _above(state, scope) or _beside(span, state, scope)
+    known = state.told or _inside(state) or _above(state, scope) or _beside(span, state, scope)
     if known is not None:
         known.scopes.add(scope)
+        known.parents |= _parents(state)
+        known.facts = {**_facts(state), **known.facts}
+        known.where = _where()
     else:
-        facts = {name: state.facts[name] for name in _TELLING if name in state.facts} if state.facts else {}
-        known = EndedCall(_around(state, own), _parent(span), span.start_time or 0, _where(), facts, {scope})
+        known = EndedCall(_around(state, own), _parents(state), span.start_time or 0, _where(), _facts(state), {scope})
         state.told = known
         state.entry.ended.append(known)
         del state.entry.ended[:-_LAST]
-        outer = state.parent
-        while outer is not None:
-            outer.ended = known
-            outer = outer.parent
+        _tell_outer(state, known)
         return known.id, state.call is not None
     return known.id, True
 
 
+def _facts(state: SpanState) -> dict[str, Any]:
+    return {name: state.facts[name] for name in _TELLING if name in state.facts} if state.facts else {}
+
+
+def _tell_outer(state: SpanState, known: EndedCall) -> None:
+    outer = state.parent
+    while outer is not None:
+        outer.ended = known
+        outer.within = [*outer.within[1 - _WITHIN :], known]
+        outer = outer.parent
+
+
 def _around(state: SpanState, own: str) -> str:
     return state.call.id if state.call is not None else own
+
+
+def _inside(state: SpanState) -> EndedCall | None:
+    """The call that ended inside a span: of several the one with the same answer, else the last."""
+    answer = (state.facts or {}).get(_ANSWER)
+    same = (ended for ended in reversed(state.within) if answer is not None and ended.facts.get(_ANSWER) == answer)
+    return next(same, state.ended)
 
 
 def _above(state: SpanState, scope: str) -> EndedCall | None:
@@ -84,12 +124,14 @@ def _above(state: SpanState, scope: str) -> EndedCall | None:
 
 def _beside(span: Any, state: SpanState, scope: str) -> EndedCall | None:
     """The call that ended while a span was open that is not around it by parentage."""
-    parent, started, where = _parent(span), getattr(span, "start_time", None) or 0, _where()
+    if not state.entry.ended:
+        return None
+    started, where = getattr(span, "start_time", None) or 0, _where()
     for ended in reversed(state.entry.ended):
         if (
-            ended.parent == parent
+            ended.where == where
+            and state.parent_id in ended.parents
             and ended.started >= started
-            and ended.where == where
             and _may_be(ended, state, scope)
         ):
             return ended
@@ -101,9 +143,14 @@ def _may_be(ended: EndedCall, state: SpanState, scope: str) -> bool:
     return scope not in ended.scopes and all(facts.get(name, told) == told for name, told in ended.facts.items())
 
 
-def _parent(span: Any) -> int | None:
-    above = getattr(span, "parent", None)
-    return None if above is None else int(above.span_id)
+def _parents(state: SpanState) -> set[int | None]:
+    """The parent of a model span, and as long as that is a model span too, the parent of that one."""
+    found = {state.parent_id}
+    outer = state.parent
+    while outer is not None and is_model_call(outer.facts or {}, [key for key, _ in outer.values]):
+        found.add(outer.parent_id)
+        outer = outer.parent
+    return found
 
 
 def _where() -> tuple[int, int]:

@@ -7,27 +7,35 @@ all its queries by prefix.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.core.qid import entry_qid
 
 if TYPE_CHECKING:
     from otel_prompt_trace.diversion.calls import EndedCall
+    from otel_prompt_trace.runtime import Runtime
 
 _REMEMBERED = 4096
+_dropped: weakref.WeakKeyDictionary[Runtime, DroppedEntries] = weakref.WeakKeyDictionary()
 
 
 class Entry:
     """One entry. ``opened`` once its ``query`` event is recorded."""
 
-    __slots__ = ("_ended", "_minted", "opened", "span_id", "trace_id")
+    __slots__ = ("_ended", "_minted", "_qid", "_span", "opened", "reference", "sent", "span_id", "trace_id")
 
-    def __init__(self, trace_id: int, span_id: int) -> None:
+    def __init__(self, trace_id: int, span_id: int, span: Callable[[], Any] | None = None) -> None:
+        self._span = span  # gives the entry span while somebody holds it
+        self.sent: Any = None  # the calls that wire capture saw outside any model-call span, None for none
         self.trace_id = trace_id
         self.span_id = span_id
         self.opened = False
-        self._minted: str | None = None
+        self.reference: str | None = None  # the folder in the store, once somebody asked for it
+        self._minted = False
+        self._qid: str | None = None
         self._ended: list[EndedCall] | None = None
 
     @property
@@ -40,7 +48,16 @@ class Entry:
     @property
     def qid(self) -> str:
         """The query id, made when it is asked for: most requests call no model."""
-        return self._minted or entry_qid(self.trace_id, self.span_id)
+        if self._qid is None:
+            self._qid = entry_qid(self.trace_id, self.span_id)
+        return self._qid
+
+    @property
+    def route(self) -> str:
+        """The route of the request, as the instrumentation of its web framework names it; empty where none does."""
+        span = None if self._span is None else self._span()
+        attributes = getattr(span, "attributes", None) or {}
+        return str(attributes.get("http.route") or attributes.get("url.path") or "")
 
     @property
     def origin(self) -> str:
@@ -49,12 +66,28 @@ class Entry:
 
     def mint(self, qid: str) -> None:
         """Give an entry without a valid span an id."""
-        self._minted = qid
+        self._minted, self._qid = True, qid
 
     @property
     def ids(self) -> dict[str, str]:
         """Trace and span id as events carry them; none without a valid span."""
         return {} if self._minted else {"trace_id": f"{self.trace_id:032x}", "span_id": f"{self.span_id:016x}"}
+
+
+def entry_here(runtime: Runtime, span: Any) -> Entry:
+    """The entry of what happens under a span that is not ours to divert: its trace's, or one of its own."""
+    context = span.get_span_context()
+    if context.is_valid:
+        return dropped_entries(runtime).entry(context.trace_id, context.span_id)
+    entry = Entry(0, 0)
+    entry.mint(runtime.new_id())
+    return entry
+
+
+def dropped_entries(runtime: Runtime) -> DroppedEntries:
+    """Those of a runtime."""
+    found = _dropped.get(runtime)
+    return _dropped.setdefault(runtime, DroppedEntries()) if found is None else found
 
 
 class DroppedEntries:

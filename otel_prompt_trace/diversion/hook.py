@@ -19,6 +19,7 @@ from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.current import current
 from otel_prompt_trace.diversion.calls import call_so_far
 from otel_prompt_trace.diversion.entry import Entry
+from otel_prompt_trace.diversion.secrets import kept
 from otel_prompt_trace.diversion.state import SpanState, state_of
 from otel_prompt_trace.diversion.writing import record_content, reference
 from otel_prompt_trace.runtime import Runtime
@@ -62,7 +63,7 @@ def plain(value: Any) -> Any:
 
 
 def _record(runtime: Runtime, span: Any, log_record: Any, handed: Mapping[str, Any]) -> None:
-    values = {key: plain(handed[name]) for name, key in _KEYS.items() if handed.get(name)}
+    values = {key: kept(key, plain(handed[name])) for name, key in _KEYS.items() if handed.get(name)}
     if not values or span is None:
         return
     context = span.get_span_context()

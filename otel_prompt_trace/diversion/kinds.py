@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from otel_prompt_trace.core.conventions import content_key
+from otel_prompt_trace.diversion.secrets import secret_key
 
 ORDINARY: Final = 0
 CONTENT: Final = 1
@@ -13,7 +14,7 @@ FACT: Final = 2  # says whether the span is a model call, and of which model: ke
 
 _FACTS = ("gen_ai.", "llm.", "openinference.", "traceloop.", "ai.")
 LONG: Final = 4096  # characters; a longer string belongs to no span, whatever its key says
-_SMALL = frozenset({int, float, bool, type(None)})
+SMALL: Final = frozenset({int, float, bool, type(None)})
 _REMEMBERED = 4096
 _LONGEST = 128
 
@@ -22,38 +23,42 @@ class _Kinds(dict[str, int]):
     """Answers by key. Bounded in number and in length, since keys may come from anywhere."""
 
     def __missing__(self, key: str) -> int:
-        kind = CONTENT if content_key(key) is not None else FACT if key.startswith(_FACTS) else ORDINARY
+        fact = key.startswith(_FACTS) and not secret_key(key)  # headers of a request are nothing to remember
+        kind = CONTENT if content_key(key) is not None else FACT if fact else ORDINARY
         if type(key) is str and len(key) <= _LONGEST and len(self) < _REMEMBERED:
             self[key] = kind
+            if kind == ORDINARY:
+                ORDINARY_KEYS.add(key)
         return kind
 
 
 KINDS: Final = _Kinds()
+ORDINARY_KEYS: Final[set[str]] = set()  # those of them that are: what the quick ways through the doors ask
 
 
 def kind_of(key: object) -> int:
     """The kind of any key; one that is no string is the SDK's to refuse."""
     try:
         return KINDS[key]  # type: ignore[index]
-    except TypeError:
+    except (TypeError, AttributeError):
         return ORDINARY
+
+
+def all_ordinary(attributes: Mapping[str, Any]) -> bool:
+    """Whether none of these keys says anything of content or of a model call."""
+    return ORDINARY_KEYS.issuperset(attributes) or not any(map(kind_of, attributes))
 
 
 def nothing_to_take(attributes: Mapping[str, Any]) -> bool:
     """Whether all of these attributes may stay on a span as they are."""
-    kinds, small = KINDS, _SMALL
-    try:
-        for key, value in attributes.items():
-            if kinds[key]:
+    if not all_ordinary(attributes):
+        return False
+    for value in attributes.values():
+        if type(value) is str:
+            if len(value) > LONG:
                 return False
-            kind = type(value)
-            if kind is str:
-                if len(value) > LONG:
-                    return False
-            elif kind not in small and too_long(value):
-                return False
-    except TypeError:  # a key that is no string
-        return all(kind_of(key) == ORDINARY and not too_long(value) for key, value in attributes.items())
+        elif type(value) not in SMALL and too_long(value):
+            return False
     return True
 
 

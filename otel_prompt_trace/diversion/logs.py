@@ -24,7 +24,7 @@ from otel_prompt_trace.current import current
 from otel_prompt_trace.diversion.doors import split_event
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.kinds import too_long
-from otel_prompt_trace.diversion.state import SpanState, snapshot, state_of, stub
+from otel_prompt_trace.diversion.state import SpanState, state_of, stub
 from otel_prompt_trace.diversion.writing import record_content, told
 from otel_prompt_trace.runtime import Runtime
 
@@ -95,21 +95,31 @@ def _record(
 ) -> None:
     scope = otel_context.get_current() if scope is None else scope
     span: Any = trace.get_current_span(scope)
+    if not span.get_span_context().is_valid and open_in(scope)[0] is None:  # the record was made before its span
+        scope = otel_context.get_current()
+        span = trace.get_current_span(scope)
     state = state_of(span)
     if state is not None and span.is_recording():
         state.divert_event(name, taken, body)
         return
     context = span.get_span_context()
     query, call = open_in(scope)
-    loose = SpanState(Entry(context.trace_id, context.span_id), None, query, call, None)
+    entry = Entry(context.trace_id, context.span_id) if state is None else state.entry
+    if state is not None and query is None:
+        query = state.query
+    loose = SpanState(entry, None, query, call, None)
+    loose.divert_event(name, taken, body)
     event: Event = {
         "kind": "content",
         "route": "log",
         "scope": getattr(getattr(logger, "instrumentation_scope", None), "name", ""),
-        "events": [told(name, {key: snapshot(value) for key, value in taken.items()}, snapshot(body))],
+        "events": [told(*loose.events[0])],
     }
+    known = None if state is None else state.told or state.ended  # the span has ended, and has named its call
     if call is not None:
         event["call"] = call.id
+    elif known is not None:
+        event["call"], event["sighting"] = known.id, True
     if not context.is_valid and query is None:
         runtime.accounts.warn("logs", "Content of a log record without trace and query is recorded by itself")
         loose.entry.mint(runtime.new_id())

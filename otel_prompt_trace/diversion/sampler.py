@@ -28,10 +28,12 @@ from opentelemetry.sdk.trace.sampling import (
 from opentelemetry.trace import Link, SpanKind
 
 from otel_prompt_trace.core.conventions import is_model_call
-from otel_prompt_trace.diversion.kinds import CONTENT, FACT, kind_of, nothing_to_take, too_long
-from otel_prompt_trace.diversion.state import snapshot, stub
+from otel_prompt_trace.current import current
+from otel_prompt_trace.diversion.doors import split_attributes
+from otel_prompt_trace.diversion.kinds import all_ordinary, nothing_to_take
 
 PARKED = "prompt_trace.parked"
+_DROP = Decision.DROP  # a look at an enumeration costs as much as all the rest
 _LONGEST_LOT = 10_000  # of spans that were never started: a sampler asked by somebody else
 _MODEL_SPANS = ("chat ", "text_completion ", "generate_content ")
 _MODEL_SPAN_NAMES = frozenset({
@@ -48,29 +50,29 @@ class Parked(NamedTuple):
 
 
 class ParkingLot:
-    """Start attributes between the sampler and the start of the span. Bounded; the oldest goes first."""
+    """Start attributes between the sampler and the start of the span. Bounded; the oldest goes first.
+
+    ``parked`` is for others to see whether there is anything: every span that starts asks.
+    """
 
     def __init__(self) -> None:
-        self._parked: OrderedDict[int, Parked] = OrderedDict()
+        self.parked: OrderedDict[int, Parked] = OrderedDict()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-
-    def __bool__(self) -> bool:
-        return bool(self._parked)
 
     def park(self, parked: Parked) -> int:
         """Keep them; the number that redeems them."""
         with self._lock:
             number = next(self._numbers)
-            self._parked[number] = parked
-            if len(self._parked) > _LONGEST_LOT:
-                self._parked.popitem(last=False)
+            self.parked[number] = parked
+            if len(self.parked) > _LONGEST_LOT:
+                self.parked.popitem(last=False)
         return number
 
     def redeem(self, number: object) -> Parked | None:
         """What is parked under a number, once."""
         with self._lock:
-            return self._parked.pop(number, None) if isinstance(number, int) else None
+            return self.parked.pop(number, None) if isinstance(number, int) else None
 
 
 LOT = ParkingLot()  # of the process: samplers and processors of every provider meet here
@@ -96,52 +98,39 @@ class DivertingSampler(Sampler):
         trace_state: Any = None,
     ) -> SamplingResult:
         """The inner sampler's decision; see the module docstring."""
-        extra = () if trace_state is None else (trace_state,)
-        result = self.inner.should_sample(parent_context, trace_id, name, kind, attributes, links, *extra)
-        if not self.active:
+        if trace_state is None:
+            result = self.inner.should_sample(parent_context, trace_id, name, kind, attributes, links)
+        else:
+            result = self.inner.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+        if not self.active or current() is None:  # by name it is there before we are installed, and without
             return result
         decision: Decision = result.decision
         found: Mapping[str, Any] | None = result.attributes
-        if decision is Decision.DROP:
+        if decision is _DROP:
             if not _is_model_call(name, attributes):
                 return result
             decision, found = Decision.RECORD_ONLY, {**(attributes or {}), **(found or {})}
-        elif not found:
+            if nothing_to_take(found):
+                return SamplingResult(decision, found, result.trace_state)
+        elif not found or nothing_to_take(found):
             return result
-        kept = self._take_out(found)
-        if kept is None and decision is result.decision:
-            return result
-        return SamplingResult(decision, found if kept is None else kept, result.trace_state)
+        return SamplingResult(decision, self._take_out(found), result.trace_state)
 
     def get_description(self) -> str:
         """The inner sampler's, marked as wrapped."""
         return f"PromptTrace{{{self.inner.get_description()}}}"
 
-    def _take_out(self, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The attributes without their content and with its number; None where nothing is to be taken aside."""
-        if nothing_to_take(attributes):
-            return None
-        values: list[tuple[str, Any]] = []
-        facts: dict[str, Any] = {}
-        rest: dict[str, Any] = {}
-        for key, value in attributes.items():
-            kind = kind_of(key)
-            if kind == CONTENT:
-                values.append((key, snapshot(value)))
-            elif too_long(value):
-                values.append((key, snapshot(value)))
-                rest[key] = stub(value)
-            else:
-                rest[key] = value
-                if kind == FACT:
-                    facts[key] = value
+    def _take_out(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes without their content and with its number."""
+        values, facts, rest = split_attributes(attributes)
         return {PARKED: self._lot.park(Parked(values, facts)), **(attributes if self._keep else rest)}
 
 
 def _is_model_call(name: str, attributes: Mapping[str, Any] | None) -> bool:
     """By its start attributes, or where those say nothing by its name."""
-    given = attributes or {}
-    return is_model_call(given, given) or name in _MODEL_SPAN_NAMES or name.startswith(_MODEL_SPANS)
+    if attributes and not all_ordinary(attributes) and is_model_call(attributes, attributes):
+        return True
+    return name in _MODEL_SPAN_NAMES or name.startswith(_MODEL_SPANS)
 
 
 def sampler_by_name(argument: str | None = None) -> DivertingSampler:

@@ -1,27 +1,38 @@
 """What one span carried, and where it stands in its request.
 
-The state hangs on the span object itself, so that it lives exactly as long as the span, whoever holds it.
+The state hangs on the span object itself, so that it lives exactly as long as the span, whoever holds it. Most spans
+have none: it is made where there is something to keep in it, or another span begins inside.
 """
 
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import SpanKind
+
+from otel_prompt_trace.diversion.entry import Entry
+from otel_prompt_trace.diversion.secrets import kept
 
 if TYPE_CHECKING:
     from otel_prompt_trace.capture.context import OpenCall, OpenQuery
     from otel_prompt_trace.diversion.calls import EndedCall
-    from otel_prompt_trace.diversion.entry import Entry
 
 STATE = "_prompt_trace_state"
+AROUND = "_prompt_trace_around"  # the state of the span around a span, or an entry where that has none
+_ENTRIES = (SpanKind.SERVER, SpanKind.CONSUMER)
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 class SpanState:
     """The state of one span that was started while recording is on. Most spans carry nothing: made to cost little."""
 
-    __slots__ = ("call", "ended", "entry", "events", "facts", "parent", "query", "scope", "told", "values")
+    __slots__ = (
+        "call", "context", "dropped", "ended", "entry", "events", "facts", "parent", "parent_id", "query", "scope",
+        "sent", "started", "told", "values", "within",
+    )  # fmt: skip
 
     def __init__(
         self, entry: Entry, parent: SpanState | None, query: OpenQuery | None, call: OpenCall | None, scope: Any
@@ -35,7 +46,18 @@ class SpanState:
         self.events: Sequence[tuple[str, dict[str, Any], Any]] = ()
         self.facts: dict[str, Any] | None = None  # small attributes that say what the content is about
         self.ended: EndedCall | None = None  # the last model call that ended inside this span
+        self.within: Sequence[EndedCall] = ()  # the last ones that ended or were sent inside this span
         self.told: EndedCall | None = None  # the call that this span named as it ended
+        self.context: Any = None  # of the span
+        self.parent_id: int | None = None
+        self.started = 0
+        self.dropped = 0  # attributes that the span had lost before it was ours
+        self.sent: Any = None  # the calls that wire capture saw inside this span, None for none
+
+    @property
+    def id(self) -> str:
+        """The span's id, in hex; empty where there is no span."""
+        return "" if self.context is None else f"{self.context.span_id:016x}"
 
     @property
     def telling(self) -> bool:
@@ -48,8 +70,8 @@ class SpanState:
 
     def divert_event(self, name: str, attributes: dict[str, Any], body: Any = None) -> None:
         """Keep the content of a span event or log record."""
-        kept = {key: snapshot(value) for key, value in attributes.items()}
-        self.events = [*self.events, (name, kept, snapshot(body))]
+        taken = {key: kept(key, snapshot(value)) for key, value in attributes.items()}
+        self.events = [*self.events, (name, taken, kept(name, snapshot(body)))]
 
     def note(self, key: str, value: Any) -> None:
         """Remember a fact, beside the span: there it can be evicted."""
@@ -58,13 +80,35 @@ class SpanState:
         self.facts[key] = value
 
     def take(self, values: list[tuple[str, Any]], facts: dict[str, Any]) -> None:
-        """Take over what was set aside already."""
+        """Take over what was set aside already, less the credentials in it."""
+        values = [(key, kept(key, value)) for key, value in values]
         if isinstance(self.values, list):
             self.values += values
         elif values:
             self.values = values
         for key, value in facts.items():
             self.note(key, value)
+
+
+class MadeWhenAsked:
+    """The state of a span that was given doors, made when it is first asked for.
+
+    An attribute of the span's class, which the state then hides. Most spans are never asked: they tell of no content,
+    and nothing begins inside them.
+    """
+
+    def __get__(self, span: Any, owner: type) -> SpanState:
+        around: SpanState | Entry | None = getattr(span, AROUND)
+        parent = around if isinstance(around, SpanState) else None
+        if around is None or span.kind in _ENTRIES:
+            entry = Entry(span.context.trace_id, span.context.span_id, weakref.ref(span))
+        else:
+            entry = around if isinstance(around, Entry) else around.entry
+        made = SpanState(entry, parent, None, None, span.instrumentation_scope)
+        made.context, made.started = span.context, span.start_time or 0
+        made.parent_id = None if span.parent is None else int(span.parent.span_id)
+        found: SpanState = vars(span).setdefault(STATE, made)  # whichever thread was first
+        return found
 
 
 def state_of(span: object) -> SpanState | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from otel_prompt_trace.capture.context import OpenQuery
 from otel_prompt_trace.core import attributes as ours
 from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.core.events import Event
@@ -16,7 +17,7 @@ from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.diversion.calls import call_told
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.state import SpanState
-from otel_prompt_trace.pipeline.accounting import Ticket
+from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
 
@@ -36,15 +37,33 @@ def finish_span(runtime: Runtime, span: Any, state: SpanState) -> None:
 
 def record_content(runtime: Runtime, state: SpanState, event: Event, context: Any, *, flags: int = 0) -> Ticket:
     """Append a ``content`` event to the record it belongs to, after the ``query`` event where it is the first."""
-    event.update(_ids(context))
-    query = state.query
+    return record_in(runtime, state.query, state.entry, [event], context, flags=flags)
+
+
+def record_in(
+    runtime: Runtime,
+    query: OpenQuery | None,
+    entry: Entry,
+    events: list[Event],
+    context: Any,
+    *,
+    flags: int = 0,
+    watcher: Watcher | None = None,
+) -> Ticket:
+    """Append events of a span to the record of its query, or else of its entry."""
+    for event in events:
+        event.update(_ids(context))
     if query is not None and query.runtime is runtime:
-        ticket = query.append([event])
+        ticket = query.append(events, flags, watcher=watcher)
         if ticket is not None:
             return ticket
-    entry = state.entry
     return runtime.append(
-        entry.qid, [*_opening(runtime, entry), event], flags=flags, policy=runtime.settings.policy, **entry.ids
+        entry.qid,
+        [*_opening(runtime, entry), *events],
+        flags=flags,
+        policy=runtime.settings.policy,
+        watcher=watcher,
+        **entry.ids,
     )
 
 
@@ -57,8 +76,10 @@ def reference(runtime: Runtime, state: SpanState) -> str:
     """The folder in the store under which a span's content is, or will be."""
     if state.query is not None:
         return state.query.reference
-    qid = state.entry.qid
-    return qid_prefix(partition_date(qid, runtime.sources.now()), qid)
+    entry = state.entry
+    if entry.reference is None:
+        entry.reference = qid_prefix(partition_date(entry.qid, runtime.sources.now()), entry.qid)
+    return entry.reference
 
 
 def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
@@ -83,9 +104,8 @@ def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
         event["call"], event["sighting"] = call_told(span, state, f"{context.span_id:016x}")
     if state.events:
         event["events"] = [told(*carried) for carried in state.events]
-    dropped = getattr(span, "dropped_attributes", 0)
-    if dropped:
-        event["dropped_attributes"] = dropped
+    if state.dropped:
+        event["dropped_attributes"] = state.dropped
     ticket = record_content(runtime, state, event, context)
     span.set_attribute(ours.QID, qid_of(state))
     if model and ticket.state != "lost":

@@ -17,7 +17,7 @@ from pathlib import Path
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.reading import POISON, content, files
-from otel_prompt_trace.pipeline.shipping import Payloads, stored_lines
+from otel_prompt_trace.pipeline.shipping import Payloads, deliverable
 
 
 @dataclass(slots=True)
@@ -92,12 +92,11 @@ def _deliver(
         by_qid.setdefault(frame.qid, []).append((writer, frame))
     unstorable: list[Problem] = []
     for qid, parts in by_qid.items():
-        lines, problems = stored_lines(parts, source)
-        unstorable += problems
-        if lines:
-            payloads.write(lines, qid, now)
+        delivery = deliverable(parts, source)
+        unstorable += delivery.problems
+        delivery.write(payloads, qid, now)
         report.queries += 1
-        report.events += len(lines)
+        report.events += len(delivery.lines)
     report.problems += unstorable
     return unstorable
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import VERSION, Event, encode, rfc3339
+from otel_prompt_trace.core.redaction import Redactor
 from otel_prompt_trace.core.seal import needs_policy, seal
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, Ticket, Watcher
@@ -80,6 +81,7 @@ class Recorder:
         resource: Mapping[str, str],
         digest: Callable[[], Digest],
         on_append: Callable[[], None],
+        redact: Redactor | None = None,
     ) -> None:
         self._spool = spool
         self._accounts = accounts
@@ -88,6 +90,7 @@ class Recorder:
         self._resource = dict(resource)
         self._digest = digest
         self._on_append = on_append
+        self._redact = redact
         self._lock = threading.Lock()
         self._seq = 1
 
@@ -117,7 +120,7 @@ class Recorder:
                 self._seq += count
             ts = self._now_ns()
             shared = {**self._resource, **common}
-            if flags & LINES or needs_policy(events, policy, withheld):
+            if flags & LINES or needs_policy(events, policy, withheld, self._redact):
                 flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy, withheld)
             else:
                 try:
@@ -148,9 +151,9 @@ class Recorder:
         policy: str,
         withheld: Sequence[str],
     ) -> bytes:
-        digest = self._digest() if needs_policy(events, policy, withheld) else None
+        digest = self._digest() if needs_policy(events, policy, withheld, self._redact) else None
         lines = []
-        for number, event in enumerate(seal(events, policy, digest, withheld)):
+        for number, event in enumerate(seal(events, policy, digest, withheld, self._redact)):
             stamp = {"v": VERSION, "kind": event["kind"], "qid": qid, "ts": "", "writer": self.writer}
             when = rfc3339(event.get("ts", ts))
             lines.append(encode({**stamp, "seq": seq + number, **shared, **event, "ts": when}))

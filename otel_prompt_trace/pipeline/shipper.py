@@ -25,13 +25,12 @@ from typing import Any
 
 from opentelemetry import context
 
-from otel_prompt_trace.core.events import Identity, Problem
 from otel_prompt_trace.exceptions import ConfigurationError, StoreError
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.pipeline.recorder import SpoolLike, Waiting
-from otel_prompt_trace.pipeline.shipping import Payloads, stored_lines
+from otel_prompt_trace.pipeline.shipping import Payloads, deliverable
 from otel_prompt_trace.pipeline.spool_file import DamagedFrame
 
 POLL_SECONDS = 0.05
@@ -70,6 +69,7 @@ class Shipper:
         set_aside: Callable[[frames.Frame], None],
         jitter: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        before: Callable[[], None] = lambda: None,
     ) -> None:
         self._spool = spool
         self._open_payloads = open_payloads
@@ -79,6 +79,7 @@ class Shipper:
         self._set_aside = set_aside
         self._jitter = jitter
         self._now = now
+        self._before = before  # done on this thread before each look at the spool
         self._pending: dict[str, _Pending] = {}
         self._pause = 0.0
         self._resume_at = 0.0
@@ -146,6 +147,7 @@ class Shipper:
     def _turn(self) -> None:
         asked = self._asked
         try:
+            self._before()
             self._collect()
             delivered = self._deliver(everything=asked > self._done, at_once=asked > self._tried)
         except Exception as error:  # noqa: BLE001 - this thread is the only way out for what is recorded
@@ -205,26 +207,20 @@ class Shipper:
         return whole
 
     def _ship(self, qid: str, pending: _Pending) -> None:
-        lines: list[tuple[Identity, bytes]] = []
-        problems: list[Problem] = []
-        poison: list[tuple[Waiting, frames.Frame]] = []
-        for entry, frame in self._read(pending):
-            found, unstorable = stored_lines([(self._writer, frame)], "spool")
-            lines += found
-            problems += unstorable
-            if unstorable:
-                poison.append((entry, frame))
-        if lines:
+        read = self._read(pending)
+        found = deliverable([(self._writer, frame) for _, frame in read], "spool")
+        if found.lines:
             if self._payloads is None:
                 self._payloads = self._open_payloads()
-            self._payloads.write(lines, qid, self._now())
-        for entry, frame in poison:
-            self._set_aside(frame)
-            entry.ticket.state = "lost"
-        lost = sum(entry.events for entry in pending.entries) - len(lines)
+            found.write(self._payloads, qid, self._now())
+        for entry, frame in read:
+            if any(frame is held for held in found.poison):
+                self._set_aside(frame)
+                entry.ticket.state = "lost"
+        lost = sum(entry.events for entry in pending.entries) - len(found.lines)
         if lost:
-            self._accounts.lose(lost, "set_aside", f"{problems[0].reason}; kept under poison/ in the spool.")
-        self._accounts.store(len(lines))
+            self._accounts.lose(lost, "set_aside", f"{found.problems[0].reason}; kept under poison/ in the spool.")
+        self._accounts.store(len(found.lines))
         for entry in pending.entries:
             if entry.ticket.state == "spooled":
                 entry.ticket.state = "stored"

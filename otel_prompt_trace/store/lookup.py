@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from otel_prompt_trace.core.events import Event, Problem, decode, distinct
-from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, parse_day, qid_prefix
+from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, blob_key, is_blob, parse_day, qid_prefix
 from otel_prompt_trace.core.qid import carried_date
 from otel_prompt_trace.exceptions import NotFound
 from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.frames import unpack
 from otel_prompt_trace.store.objects import ObjectStore
 
-__all__ = ["Found", "find_events", "has_events", "kept_days", "object_keys"]
+__all__ = ["Found", "find_blob", "find_events", "has_events", "kept_days", "object_keys"]
 
 _RAW = 2000
 
@@ -66,13 +66,30 @@ def find_events(objects: ObjectStore, qid: str, day: date | None = None) -> Foun
         InvalidQid: ``qid`` is no legal query id.
         StoreUnreachable, StoreDenied: nothing can be said about the qid.
     """
-    keys = _keys(objects, qid, day)
+    keys = [key for key in _keys(objects, qid, day) if not is_blob(key)]
     read = each(lambda key: _read(objects, key, qid), keys)
     sound = [item for items, whole in read if whole for item in items]
     others = [item for items, whole in read if not whole for item in items]
     events = distinct(item for item in (*sound, *others) if not isinstance(item, Problem))
     problems = [item for items, _ in read for item in items if isinstance(item, Problem)]
     return Found(qid, sorted(events, key=_order), problems, keys)
+
+
+def find_blob(objects: ObjectStore, qid: str, sha256: str) -> bytes:
+    """A binary run of a qid's bodies, on whichever day it lies.
+
+    Raises:
+        NotFound: it is not stored.
+        StoreUnreachable, StoreDenied: nothing can be said about it.
+    """
+    carried = carried_date(qid)
+    days = kept_days(objects)
+    for day in dict.fromkeys([*([carried] if carried is not None else []), *reversed(days)]):
+        try:
+            return objects.get(blob_key(day, qid, sha256))
+        except NotFound:
+            continue
+    raise NotFound(f"no binary run {sha256} of {qid} in {objects.url}")
 
 
 def _keys(objects: ObjectStore, qid: str, day: date | None) -> list[str]:

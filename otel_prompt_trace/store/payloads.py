@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 
 from otel_prompt_trace.core.events import Identity
-from otel_prompt_trace.core.keys import PayloadKey, day_prefix
+from otel_prompt_trace.core.keys import PayloadKey, blob_key, day_prefix
 from otel_prompt_trace.core.qid import carried_date, check_qid, partition_date, ulid_factory
 from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.exceptions import Erased, NotFound
 from otel_prompt_trace.store import erasure
 from otel_prompt_trace.store.erasure import ErasureReceipt
-from otel_prompt_trace.store.lookup import Found, find_events, has_events, kept_days
+from otel_prompt_trace.store.lookup import Found, find_blob, find_events, has_events, kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.probing import ProbeStep, probe_store
 from otel_prompt_trace.store.resolving import resolve_reference
@@ -59,7 +59,13 @@ class PayloadStore:
 
     # Writing
 
-    def write(self, events: Sequence[tuple[Identity, bytes]], qid: str, now: datetime) -> list[str]:
+    def write(
+        self,
+        events: Sequence[tuple[Identity, bytes]],
+        qid: str,
+        now: datetime,
+        blobs: Mapping[str, bytes] | None = None,
+    ) -> list[str]:
         """Store encoded events of one qid; the keys of the objects in which they all are now.
 
         Each writer's events go into an object of their own, of at most 64 MiB of lines unless one event is larger.
@@ -68,12 +74,25 @@ class PayloadStore:
             events: identity and line (newline included) of each event.
             qid: the qid of all of them.
             now: the time of storing (aware).
+            blobs: binary runs that the events name, by their sha256; stored first, each once.
 
         Raises:
             InvalidQid, InvalidEvent: a qid or identity that no key can carry, or bytes that are not one line.
             StoreUnreachable, StoreDenied: some may be stored, others not; writing all again is harmless.
         """
-        return store_lines(self._objects, self._day(qid, now), qid, events)
+        day = self._day(qid, now)
+        for sha256, data in (blobs or {}).items():
+            self._objects.put(blob_key(day, qid, sha256), data)
+        return store_lines(self._objects, day, qid, events)
+
+    def blob(self, qid: str, sha256: str) -> bytes:
+        """A binary run of the bodies of ``qid``.
+
+        Raises:
+            NotFound: it is not stored.
+            StoreUnreachable, StoreDenied: nothing can be said about it.
+        """
+        return find_blob(self._objects, check_qid(qid), sha256)
 
     # Reading
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from otel_prompt_trace.core.grade import CallGrade, grade
-from otel_prompt_trace.core.request_parts import SETTINGS, split_request, visible_parts
+from otel_prompt_trace.core.parameters import SETTINGS
+from otel_prompt_trace.core.request_parts import split_request, visible_parts
 from otel_prompt_trace.core.text import sha256_text
 from tests.core.by_hand import Script
 from tests.core.test_seal import only

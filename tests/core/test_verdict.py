@@ -25,6 +25,8 @@ TABLE = {
     "unlocatable_piece": "unknown",
     "ambiguous_piece": "unknown",
     "unreadable_event": "unknown",
+    "missing_messages": "unknown",
+    "dropped_attributes": "unknown",
     "no_prompt": "unknown",
     "gap": "mismatch",
 }

@@ -190,10 +190,12 @@ def test_a_text_withheld_in_the_query_is_withheld_on_its_spans(tmp_path: Path) -
     [(None, Decision.RECORD_AND_SAMPLE), ("always_off", Decision.DROP), ("traceidratio=0.0", Decision.DROP),
      ("parentbased_always_off", Decision.DROP), ("nonsense", Decision.RECORD_AND_SAMPLE)],
 )  # fmt: skip
-def test_a_sampler_by_name_follows_another(argument: str | None, decision: Decision) -> None:
-    """OTEL_TRACES_SAMPLER=prompt_trace decides as its argument says, and keeps model calls from being dropped."""
+def test_a_sampler_by_name_follows_another(argument: str | None, decision: Decision, tmp_path: Path) -> None:
+    """OTEL_TRACES_SAMPLER=prompt_trace decides as its argument says; while recording is on, no model call is dropped."""
     sampler = sampler_by_name(argument)
     assert isinstance(sampler, DivertingSampler)
+    assert sampler.should_sample(None, 1, "chat gpt-4o", attributes=CALL).decision is decision
+    pt.install(store=str(tmp_path / "store"), spool=str(tmp_path / "spool"))
     assert sampler.should_sample(None, 1, "GET /").decision is decision
     kept = sampler.should_sample(None, 1, "chat gpt-4o", attributes=CALL).decision
     assert kept is (Decision.RECORD_ONLY if decision is Decision.DROP else Decision.RECORD_AND_SAMPLE)

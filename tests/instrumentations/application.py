@@ -6,12 +6,15 @@ were handed. Everything that it knows of this project is one call of ``install()
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextvars
 import importlib
 import inspect
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,41 +94,132 @@ def make_calls(config: dict[str, Any]) -> None:
 
     tracer = trace.get_tracer("application")
     client = make_client(config)
+    make = MODES[config["mode"]]
     for number, calls in enumerate(config["entries"], 1):
         scope = None
         if config["remote"]:
             parent = trace.SpanContext(number << 64, number, is_remote=True, trace_flags=trace.TraceFlags(number % 2))
             scope = trace.set_span_in_context(trace.NonRecordingSpan(parent))
         with tracer.start_as_current_span("entry", scope, kind=trace.SpanKind.SERVER):
-            for call in calls:
-                try:
-                    make_call(client, call["path"], json.loads(call["body"]))
-                except Exception as error:  # noqa: BLE001 - a recorded error is one of the cases
-                    print("call failed:", type(error).__name__, str(error)[:200])
+            make(client, calls)
 
 
 def make_client(config: dict[str, Any]) -> Any:
+    prefix = "Async" if config["mode"] in ASYNC else ""
     if config["provider"] == "openai":
         import openai
 
-        return openai.OpenAI(base_url=f"{config['base_url']}/v1", api_key="none", max_retries=0)
+        made = getattr(openai, f"{prefix}OpenAI")
+        return made(base_url=f"{config['base_url']}/v1", api_key="none", max_retries=0)
     import anthropic
 
-    return anthropic.Anthropic(base_url=config["base_url"], api_key="none", max_retries=0)
+    return getattr(anthropic, f"{prefix}Anthropic")(base_url=config["base_url"], api_key="none", max_retries=0)
 
 
-def make_call(client: Any, path: str, body: dict[str, Any]) -> None:
+def one_by_one(client: Any, calls: list[dict[str, str]]) -> None:
+    for call in calls:
+        make_call(client, call)
+
+
+def one_by_one_in_a_loop(client: Any, calls: list[dict[str, str]]) -> None:
+    async def all_of_them() -> None:
+        for call in calls:
+            await make_async_call(client, call)
+
+    LOOP.run_until_complete(all_of_them())
+
+
+def gathered(client: Any, calls: list[dict[str, str]]) -> None:
+    async def all_of_them() -> None:
+        await asyncio.gather(*(make_async_call(client, call) for call in calls))
+
+    LOOP.run_until_complete(all_of_them())
+
+
+def in_instrumented_threads(client: Any, calls: list[dict[str, str]]) -> None:
+    from opentelemetry.instrumentation.threading import ThreadingInstrumentor
+
+    instrumentor = ThreadingInstrumentor()
+    if not instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.instrument()
+    with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(lambda call: make_call(client, call), calls))
+
+
+def in_threads_with_a_copy(client: Any, calls: list[dict[str, str]]) -> None:
+    """The context is carried over by hand."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        waiting = [pool.submit(contextvars.copy_context().run, make_call, client, call) for call in calls]
+        for answer in waiting:
+            answer.result()
+
+
+def interleaved(client: Any, calls: list[dict[str, str]]) -> None:
+    """Streams that are all opened first, and then read in turns, in one thread."""
+    streams = [iter(begin_call(client, call)) for call in calls]
+    while streams:
+        for stream in list(streams):
+            if next(stream, None) is None:
+                streams.remove(stream)
+
+
+def interleaved_in_a_loop(client: Any, calls: list[dict[str, str]]) -> None:
+    """Streams that are all opened first, and then read in turns, in one task."""
+
+    async def all_of_them() -> None:
+        streams = [aiter(await begin_call(client, call)) for call in calls]
+        while streams:
+            for stream in list(streams):
+                if await anext(stream, None) is None:
+                    streams.remove(stream)
+
+    LOOP.run_until_complete(all_of_them())
+
+
+MODES = {
+    "one by one": one_by_one,
+    "async": one_by_one_in_a_loop,
+    "gathered": gathered,
+    "instrumented threads": in_instrumented_threads,
+    "copied context": in_threads_with_a_copy,
+    "interleaved": interleaved,
+    "interleaved async": interleaved_in_a_loop,
+}
+ASYNC = ("async", "gathered", "interleaved async")
+LOOP = asyncio.new_event_loop()
+
+
+def make_call(client: Any, call: dict[str, str]) -> None:
+    try:
+        answer = begin_call(client, call)
+        if json.loads(call["body"]).get("stream"):
+            for _ in answer:
+                pass
+    except Exception as error:  # noqa: BLE001 - a recorded error is one of the cases
+        print("call failed:", type(error).__name__, str(error)[:200])
+
+
+async def make_async_call(client: Any, call: dict[str, str]) -> None:
+    try:
+        answer = await begin_call(client, call)
+        if json.loads(call["body"]).get("stream"):
+            async for _ in answer:
+                pass
+    except Exception as error:  # noqa: BLE001 - as above
+        print("call failed:", type(error).__name__, str(error)[:200])
+
+
+def begin_call(client: Any, call: dict[str, str]) -> Any:
+    """What the SDK's method returns: an answer, a stream, or something to await."""
+    body = json.loads(call["body"])
     method = {
         "/v1/chat/completions": lambda: client.chat.completions.create,
         "/v1/responses": lambda: client.responses.create,
         "/v1/messages": lambda: client.messages.create,
-    }[path]()
+    }[call["path"]]()
     known = inspect.signature(inspect.unwrap(method)).parameters
     extra = {key: body.pop(key) for key in list(body) if key not in known}
-    answer = method(**body, **({"extra_body": extra} if extra else {}))
-    if body.get("stream"):
-        for _ in answer:
-            pass
+    return method(**body, **({"extra_body": extra} if extra else {}))
 
 
 def span_of(span: Any) -> dict[str, Any]:

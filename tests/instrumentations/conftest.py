@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from otel_prompt_trace.demo.model_server import ModelServer
 from tests.instrumentations.environments import CanNotBeMade, environment
 
 Environments = Callable[[str], Path]
@@ -23,3 +24,10 @@ def environments() -> Environments:
             pytest.skip(f"the environment {name!r} can't be made here: {error}")
 
     return python
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A stand-in for a model host."""
+    with ModelServer() as server:
+        yield server

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from otel_prompt_trace.core.conventions import content_event, content_in_event, content_key, is_model_call
 from tests.instrumentations.application import plain
+from tests.instrumentations.by_hand import MARK
 from tests.instrumentations.running import Run
 
 Stored: TypeAlias = "dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]"
@@ -47,22 +48,103 @@ def assert_stored_whole(run: Run, bare: Run) -> int:
     assert [_kind(span) for span in spans] == [_kind(span) for span in bare_spans]
     stored = _stored(run)
     for was, now in zip(bare_spans, spans, strict=True):
-        values, events = stored.pop(now["span_id"], ({}, []))
-        expected = {k: v for k, v in was["attributes"].items() if content_key(k) is not None or _long(v)}
-        if _long(was["status"]):
-            expected["status.description"] = was["status"]
-        assert list(map(str, sorted(values))) == sorted(expected), was["name"]
-        for key, value in expected.items():
-            assert values[key] == value, f"{key} of {was['name']} ({was['scope']})"
-        told = [*was["events"], *(log for log in bare.logs if log["span_id"] == was["span_id"])]
-        carried = [found for event in told if (found := _carried(event)) is not None]
-        assert sorted(map(_written, events)) == sorted(map(_written, carried)), was["name"]
-        compared += len(expected) + len(carried)
-        kept = {key for key in was["attributes"] if content_key(key) is None}
-        ours = {key for key in now["attributes"] if key.startswith("prompt_trace.")}
-        assert set(now["attributes"]) - ours == kept, was["name"]
+        compared += _assert_same(was, now, stored.pop(now["span_id"], ({}, [])), bare)
     assert not stored, "something is stored of spans that were not exported"
     return compared
+
+
+def assert_stored_whole_of_each(run: Run, bare: Run) -> int:
+    """The same for calls made at one time, whose spans come in any order: by the marks of the calls.
+
+    Returns:
+        The number of values compared.
+    """
+    compared = 0
+    stored = _stored(run)
+    bare_spans = {(*_kind(span), mark): span for span, mark in _marked(bare)}
+    spans = {(*_kind(span), mark): span for span, mark in _marked(run)}
+    assert len(spans) == len(_marked(run)) == len(stored), "an instrumentation told of a call twice, or of none"
+    assert spans.keys() == bare_spans.keys()
+    for which, now in spans.items():
+        compared += _assert_same(bare_spans[which], now, stored[now["span_id"]], bare)
+    return compared
+
+
+def assert_one_call_each_mark(run: Run) -> int:
+    """One call a mark: every span that bears it, and no other, is a sighting of that call.
+
+    Returns:
+        The number of calls.
+    """
+    expected: dict[str, dict[str, list[str]]] = {}
+    spans = {span["span_id"]: span for span in run.spans}
+    for span, mark in _marked(run):
+        above = span
+        while above["scope"] != APPLICATION:
+            above = spans[above["parent"]]
+        expected.setdefault(f"{above['trace_id']}-{above['span_id']}", {}).setdefault(mark, []).append(span["span_id"])
+    assert set(run.records) == set(expected)
+    for qid, by_mark in expected.items():
+        record = run.records[qid]
+        seen = sorted(sorted(str(sighting.span_id) for sighting in call.seen) for call in record.calls)
+        assert seen == sorted(map(sorted, by_mark.values())), _told_apart(run, qid, by_mark)
+        for call in record.calls:
+            ids = [str(sighting.span_id) for sighting in call.seen]
+            assert call.id == min(ids, key=lambda span_id: int(spans[span_id]["end"]))
+            assert call.request is not None
+        assert all(spans[i]["attributes"]["prompt_trace.qid"] == qid for ids in by_mark.values() for i in ids)
+        assert len(record.of("end")) == 1
+    return sum(map(len, expected.values()))
+
+
+def _told_apart(run: Run, qid: str, by_mark: dict[str, list[str]]) -> str:
+    """What to read when calls were taken for others: each call's spans, by mark and scope."""
+    spans = {span["span_id"]: span for span in run.spans}
+    marks = {span_id: mark for mark, ids in by_mark.items() for span_id in ids}
+    calls = []
+    for call in run.records[qid].calls:
+        ids = [str(sighting.span_id) for sighting in call.seen]
+        calls.append(sorted(f"{marks.get(i, '?')}: {spans[i]['scope']}" for i in ids))
+    return "\n".join(map(str, sorted(calls)))
+
+
+def _marked(run: Run) -> list[tuple[dict[str, Any], str]]:
+    """The spans that tell of a call, each with the call's mark.
+
+    It stands in what the span carries or carried, or where one leaves out both answer and id, the span's within it.
+    """
+    stored = _stored(run)
+    marks: dict[str, str] = {}
+    told = [span for span in run.spans if span["scope"] != APPLICATION]
+    for span in told:
+        logs = [log for log in run.logs if log["span_id"] == span["span_id"]]
+        mark = MARK.search(_written([span, logs, stored.get(span["span_id"])]))
+        if mark is not None:
+            marks[span["span_id"]] = mark[0]
+    within = {span["parent"]: mark for span in told if (mark := marks.get(span["span_id"])) is not None}
+    found = [(span, marks.get(span["span_id"]) or within.get(span["span_id"])) for span in told]
+    assert None not in [mark for _, mark in found], "a span of a call without a mark"
+    return [(span, str(mark)) for span, mark in found]
+
+
+def _assert_same(
+    was: dict[str, Any], now: dict[str, Any], stored: tuple[dict[str, Any], list[dict[str, Any]]], bare: Run
+) -> int:
+    """What a span is stored to have carried is what the same span carried without us."""
+    values, events = stored
+    expected = {k: v for k, v in was["attributes"].items() if content_key(k) is not None or _long(v)}
+    if _long(was["status"]):
+        expected["status.description"] = was["status"]
+    assert list(map(str, sorted(values))) == sorted(expected), was["name"]
+    for key, value in expected.items():
+        assert values[key] == value, f"{key} of {was['name']} ({was['scope']})"
+    told = [*was["events"], *(log for log in bare.logs if log["span_id"] == was["span_id"])]
+    carried = [found for event in told if (found := _carried(event)) is not None]
+    assert sorted(map(_written, events)) == sorted(map(_written, carried)), was["name"]
+    kept = {key for key in was["attributes"] if content_key(key) is None}
+    ours = {key for key in now["attributes"] if key.startswith("prompt_trace.")}
+    assert set(now["attributes"]) - ours == kept, was["name"]
+    return len(expected) + len(carried)
 
 
 def assert_one_call_each(run: Run) -> int:

@@ -22,7 +22,10 @@ CAPTURE = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_AND_EVENT",
     "TRACELOOP_TRACE_CONTENT": "true",
     "ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE": "content",
+    "PROMPT_TRACE_WIRE": "off",  # these tests are of what spans, hooks and log records tell
 }
+AT_ONE_TIME = ("gathered", "instrumented threads", "copied context")
+UNLIMITED = {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "100000", "OTEL_ATTRIBUTE_COUNT_LIMIT": "100000"}
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
 
 
@@ -59,17 +62,22 @@ def run(
     ours: bool = True,
     ours_first: bool = False,
     remote: bool = False,
+    mode: str = "one by one",
+    application: Path = _APPLICATION,
     **variables: str,
 ) -> Run:
     """Run the application once, in a folder that is new.
 
     Args:
         remote: every entry has a remote parent, of which each second one was sampled.
+        mode: how the application makes the calls of an entry.
+        application: the script that is run: it takes the same configuration, and writes down the same.
         variables: of the environment; an empty one is not set at all.
     """
     folder.mkdir(parents=True)
     store, spool, out = folder / "store", folder / "spool", folder / "out.json"
-    with ReplayServer(call.reply for calls in entries for call in calls) as server:
+    together = [len(calls) for calls in entries] if mode in AT_ONE_TIME else []
+    with ReplayServer((call.reply for calls in entries for call in calls), together) as server:
         config = {
             "provider": provider,
             "base_url": server.base_url,
@@ -77,6 +85,7 @@ def run(
             "ours": ours,
             "ours_first": ours_first,
             "remote": remote,
+            "mode": mode,
             "entries": [[{"path": call.path, "body": call.body} for call in calls] for calls in entries],
             "out": str(out),
         }
@@ -86,7 +95,7 @@ def run(
             env["ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE"] = "none"
         env = {name: value for name, value in env.items() if value}
         done = subprocess.run(
-            [str(python), str(_APPLICATION), str(folder / "config.json")],
+            [str(python), str(application), str(folder / "config.json")],
             env=env,
             cwd=folder,
             capture_output=True,

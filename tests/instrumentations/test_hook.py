@@ -14,7 +14,8 @@ from tests.instrumentations.running import CAPTURE, Run, run
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 _HOOK = {"OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK": "prompt_trace"}
-_DEFAULTS = dict.fromkeys(CAPTURE, "") | {"OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental"}
+_KEPT = ("OTEL_SEMCONV_STABILITY_OPT_IN", "PROMPT_TRACE_WIRE")
+_DEFAULTS = {name: value if name in _KEPT else "" for name, value in CAPTURE.items()}
 
 
 @pytest.mark.parametrize("sampler", ["always_on", "always_off"])

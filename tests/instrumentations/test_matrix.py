@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,14 +13,14 @@ from tests.instrumentations.by_hand import Prepared, anthropic_calls, openai_cal
 from tests.instrumentations.conftest import Environments
 from tests.instrumentations.holding import assert_nothing_left, assert_one_call_each, assert_stored_whole
 from tests.instrumentations.recorded import recorded_calls
-from tests.instrumentations.running import Run, run
+from tests.instrumentations.running import UNLIMITED, Run, run
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 Entries = list[list[Prepared]]
+Variant = tuple[dict[str, str], bool]
 _BY_HAND: dict[str, Callable[[], Entries]] = {"openai": openai_calls, "anthropic": anthropic_calls}
-_UNLIMITED = {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "100000", "OTEL_ATTRIBUTE_COUNT_LIMIT": "100000"}
-_CUT = {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "128"}
+CUT = {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "128"}
 
 
 class Combination(NamedTuple):
@@ -52,7 +52,21 @@ COMBINATIONS = [
     Combination("before", "openai", ("openllmetry", "openai-v2", "openinference")),
     Combination("before", "anthropic", ("openinference",)),
     Combination("before", "anthropic", ("openllmetry", "openinference", "sdk")),
+    Combination("before_official", "openai", ("genai",)),
+    Combination("before_official", "openai", THREE),
+    Combination("before_official", "anthropic", ("genai",)),
+    Combination("before_official", "anthropic", (*THREE, "sdk")),
 ]
+VARIANTS = list(itertools.product(({}, CUT), (False, True)))  # limits; whether our processor is the first
+
+
+def _recorded() -> list[Any]:
+    """Every variant where three instrumentations are at work; of the others one each, by turns."""
+    turns = itertools.cycle(VARIANTS)
+    return [
+        pytest.param(of, VARIANTS if set(THREE) <= set(of.instrumentations) else [next(turns)], id=str(of))
+        for of in COMBINATIONS
+    ]
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
@@ -62,21 +76,26 @@ def test_whatever_the_limits_and_the_order(
     """Calls written by hand: with a length limit and without, our processor before the exporter's and after it."""
     python = environments(combination.environment)
     calls = _BY_HAND[combination.provider]()
-    bare = _run(python, tmp_path / "bare", combination, calls, ours=False, **_UNLIMITED)
-    for limits, ours_first in itertools.product(({}, _CUT), (False, True)):
+    bare = _run(python, tmp_path / "bare", combination, calls, ours=False, **UNLIMITED)
+    for limits, ours_first in VARIANTS:
         name = f"{len(limits)}-{ours_first}"
         _assert_all(_run(python, tmp_path / name, combination, calls, ours_first=ours_first, **limits), bare)
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
-def test_recorded_requests(combination: Combination, environments: Environments, tmp_path: Path) -> None:
-    """Recorded requests and the recorded replies to them, under the length limit, installed as late as can be."""
+@pytest.mark.parametrize(("combination", "variants"), _recorded())
+def test_recorded_requests(
+    combination: Combination, variants: list[Variant], environments: Environments, tmp_path: Path
+) -> None:
+    """Recorded requests and the recorded replies to them: with a length limit and without, first and last."""
     python = environments(combination.environment)
     calls = recorded_calls(combination.provider)
-    bare = _run(python, tmp_path / "bare", combination, calls, ours=False, **_UNLIMITED)
-    compared, counted = _assert_all(_run(python, tmp_path / "ours", combination, calls, **_CUT), bare)
-    print(f"{combination}: {counted} calls, {compared} values")
+    bare = _run(python, tmp_path / "bare", combination, calls, ours=False, **UNLIMITED)
+    for limits, ours_first in variants:
+        name = f"{'cut' if limits else 'whole'}, {'first' if ours_first else 'last'}"
+        found = _run(python, tmp_path / name, combination, calls, ours_first=ours_first, **limits)
+        compared, counted = _assert_all(found, bare)
+        print(f"{combination} ({name}): {counted} calls, {compared} values")
 
 
 def _run(python: Path, folder: Path, of: Combination, calls: Entries, *, ours: bool = True, **options: object) -> Run:

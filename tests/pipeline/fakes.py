@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,13 @@ class FakePayloads:
         self.writes: list[str] = []  # the qid of each try
         self.lines: dict[str, list[tuple[Identity, bytes]]] = {}
 
-    def write(self, events: Sequence[tuple[Identity, bytes]], qid: str, now: datetime) -> list[str]:
+    def write(
+        self,
+        events: Sequence[tuple[Identity, bytes]],
+        qid: str,
+        now: datetime,
+        blobs: Mapping[str, bytes] | None = None,
+    ) -> list[str]:
         """See :meth:`PayloadStore.write <otel_prompt_trace.store.PayloadStore.write>`."""
         assert now.tzinfo is not None
         self.writes.append(qid)

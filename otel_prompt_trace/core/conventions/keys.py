@@ -1,8 +1,8 @@
 """Whether an attribute's key carries content: one look into the table of the module ``table``.
 
 :func:`content_key` runs on the application's thread for every attribute of every span. It remembers the first keys that
-carry no content, a bounded number of bounded length: a stream of made-up keys can neither fill memory nor slow it down
-by more than the one look at a key's head that it then takes.
+carry no content, and the first below a prefix, a bounded number of bounded length each: a stream of made-up keys can
+neither fill memory nor slow it down by more than the one look at a key's head that it then takes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _REMEMBERED = 1024  # keys without content; an application sets a few hundred di
 _LONGEST = 96  # characters of a key that is remembered
 _UNASKED = ContentKey("otel", "both")  # no key's answer: it stands for "look"
 _answers: dict[str, ContentKey | None] = dict(_EXACT)
+_indexed: dict[str, ContentKey] = {}  # the first keys below a prefix: bounded on their own, to push no other out
 
 
 def content_key(key: str) -> ContentKey | None:
@@ -53,9 +54,16 @@ def known_keys() -> dict[str, ContentKey]:
 
 
 def _look(key: str) -> ContentKey | None:
+    known = _indexed.get(key)
+    if known is not None:
+        return known
     family = _FAMILIES.get(key[:_HEAD])
     found = None if family is None or not key.startswith(family) else _below(key, family)
-    if found is None and type(key) is str and len(key) <= _LONGEST and len(_answers) < _REMEMBERED + len(_EXACT):
+    if type(key) is not str or len(key) > _LONGEST:
+        return found
+    if found is not None and len(_indexed) < _REMEMBERED:
+        _indexed[key] = found
+    elif found is None and len(_answers) < _REMEMBERED + len(_EXACT):
         _answers[key] = None
     return found
 

@@ -11,6 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from otel_prompt_trace.core.conventions.cut_json import decode_cut
+from otel_prompt_trace.core.text import CutText
+
 _LEADING = 64  # characters of white space before JSON text; more of it is no JSON that a serializer wrote
 
 # Types of a message's parts in the forms of OpenAI, Anthropic, OpenTelemetry and OpenInference.
@@ -50,6 +53,8 @@ _PART_FIELDS = frozenset({"text", "toolUse", "toolResult", "reasoningContent", "
 
 def decoded(value: Any) -> Any:
     """The list or object that a JSON text stands for; any other value as it is."""
+    if isinstance(value, CutText):
+        return decode_cut(value)
     if not isinstance(value, str) or value[:_LEADING].lstrip()[:1] not in ("[", "{"):
         return value
     try:

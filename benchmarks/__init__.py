@@ -1,0 +1,9 @@
+"""What recording costs an application, as ratios measured within one run.
+
+    measuring  two ways of doing one thing, timed by turns, and how they compare
+    spans      what a span costs with diversion, against the same span without
+    __main__   the command: ``python -m benchmarks spans``
+
+A time says something of one machine at one moment, and is never compared across runs. A ratio of two things that took
+turns in one process may be.
+"""

@@ -1,0 +1,61 @@
+"""The command: ``python -m benchmarks spans``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import spans
+from benchmarks.measuring import CLOCKS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What recording costs an application.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("spans", help="what a span costs with diversion, against the same span without")
+    command.add_argument("--rounds", type=int, default=60, help="rounds of each variant (%(default)s)")
+    command.add_argument("--spans", type=int, default=200, help="spans a round (%(default)s)")
+    command.add_argument("--setup", choices=spans.SETUPS, action="append", help="by default, each in turn")
+    command.add_argument("--clock", choices=sorted(CLOCKS), default="cpu", help="the calling thread's (%(default)s)")
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
+    given = parser.parse_args(arguments)
+    setups = given.setup or spans.SETUPS
+    rows = spans.measure(rounds=given.rounds, spans=given.spans, setups=setups, clock=given.clock)
+    if given.json:
+        for row in rows:
+            sys.stdout.write(json.dumps(row.as_json(), ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+    else:
+        Console().print(_table(rows))
+    return 0
+
+
+def _table(rows: Iterable[spans.Row]) -> Table:
+    table = Table(title="A span with diversion, against the same span without")
+    for heading, justify in (("span", "left"), ("set-up", "left"), ("bare µs", "right"), ("ours µs", "right"),
+                             ("ratio", "right"), ("quartiles", "right")):  # fmt: skip
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    before: tuple[str, bool] | None = None
+    for row in rows:
+        if before not in (None, (row.setup, row.model)):
+            table.add_section()
+        before = (row.setup, row.model)
+        table.add_row(
+            row.variant,
+            row.setup,
+            f"{row.bare_us:.1f}",
+            f"{row.ours_us:.1f}",
+            f"{row.ratio:.2f}",
+            f"{row.low:.2f} to {row.high:.2f}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,159 @@
+"""A body as it is stored: a list of runs whose concatenation is the body, byte for byte.
+
+=========================================================  ==========================================================
+a string                                                   its UTF-8
+bytes                                                      themselves: a body that is no UTF-8
+``{"blob": sha256, "bytes": n}``                           stored once a query under ``blobs/<sha256>``
+``{"cut": n, "chars": m, "policy", "hmac_sha256"}``        ``n`` bytes that are not kept, which stood for ``m``
+                                                           characters of a string, or for a number (``number``)
+=========================================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from otel_prompt_trace.core.bodies.parts import BodyParts, take_apart
+from otel_prompt_trace.core.bodies.scan import At, NotJson, scan
+from otel_prompt_trace.core.cutting import Digest
+from otel_prompt_trace.core.segments import Segment, Split
+from otel_prompt_trace.core.text import FILLER, Cut, CutText, utf8
+
+_BLOB_FILLER = "A"
+_NUMBER = frozenset("0123456789+-.eE")
+
+
+class RawPlace(NamedTuple):
+    """A stretch of a body's text, in code points, and the policy by which it is not kept."""
+
+    start: int
+    end: int
+    policy: str
+
+
+def as_runs(body: bytes) -> list[Any]:
+    """A body that is kept whole."""
+    try:
+        return [body.decode()]
+    except UnicodeDecodeError:
+        return [body]
+
+
+def cut_runs(text: str, places: Iterable[RawPlace], digest: Digest) -> list[Any]:
+    """A body without what stands at ``places``, each within one string; what is cut twice is cut once."""
+    runs: list[Any] = []
+    reached = 0
+    for first, end, policy in sorted(places):
+        start = max(first, reached)
+        if end <= start:
+            continue
+        if start > reached:
+            runs.append(text[reached:start])
+        raw = text[start:end]
+        quoted = text[start - 1 : start] == '"' or any(character not in _NUMBER for character in raw)
+        decoded = _decoded(raw) if quoted else raw
+        run = {"cut": len(utf8(raw)), "chars": len(decoded), "policy": policy, "hmac_sha256": digest(decoded)}
+        runs.append(run if quoted else {**run, "number": True})
+        reached = end
+    if reached < len(text):
+        runs.append(text[reached:])
+    return runs
+
+
+def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], filler: bytes = b"*") -> tuple[bytes, int]:
+    """The bytes of a body, and how many of them were not kept and are filled up.
+
+    Raises:
+        KeyError: ``blob`` has no such bytes.
+    """
+    found: list[bytes] = []
+    missing = 0
+    for run in runs:
+        if isinstance(run, str):
+            found.append(utf8(run))
+        elif isinstance(run, bytes):
+            found.append(run)
+        elif "blob" in run:
+            found.append(blob(str(run["blob"])))
+        else:
+            missing += _count(run, "cut")
+            found.append(filler * _count(run, "cut"))
+    return b"".join(found), missing
+
+
+def parts_of(runs: Any) -> BodyParts | None:
+    """The parts of a stored body; None for what can't be read. What was cut stands in a segment's ``cuts``."""
+    text, cuts = _filled(runs)
+    parts = None if text is None else _parts(text)
+    if parts is None or not cuts:
+        return parts
+    segments = tuple(_with_cuts(segment, cuts, text or "") for segment in parts.prompt.segments)
+    return BodyParts(Split(segments, parts.prompt.outside), parts.visible)
+
+
+@lru_cache(maxsize=16)
+def _parts(text: str) -> BodyParts | None:
+    """Kept for the few bodies that are being looked at: a record's prompt is asked for many times."""
+    try:
+        return take_apart(scan(text))
+    except NotJson:
+        return None
+
+
+def _filled(runs: Any) -> tuple[str | None, list[tuple[int, int, Cut]]]:
+    """A text that splits as the body does, and where in it something was cut."""
+    if not isinstance(runs, list):
+        return None, []
+    if len(runs) == 1 and isinstance(runs[0], str):
+        return runs[0], []
+    found: list[str] = []
+    cuts: list[tuple[int, int, Cut]] = []
+    position = 0
+    for run in runs:
+        if isinstance(run, str):
+            text = run
+        elif isinstance(run, Mapping) and "blob" in run:
+            text = _BLOB_FILLER * _count(run, "bytes")
+        elif isinstance(run, Mapping) and "cut" in run:
+            chars, digest = _count(run, "chars"), run.get("hmac_sha256")
+            text = ("1" if run.get("number") else FILLER) * chars
+            cuts.append((position, position + chars, Cut(chars, str(run.get("policy")), digest)))
+        else:
+            return None, []
+        found.append(text)
+        position += len(text)
+    return "".join(found), cuts
+
+
+def _with_cuts(segment: Segment, cuts: Sequence[tuple[int, int, Cut]], text: str) -> Segment:
+    place = segment.text
+    if not isinstance(place, At):
+        return segment
+    inside = [(start, end, cut) for start, end, cut in cuts if place.start <= start < end <= place.end]
+    if not inside:
+        return segment
+    runs: list[str | Cut] = []
+    here: list[tuple[int, int]] = []
+    reached, decoded = place.start, 0
+    for start, end, cut in inside:
+        before = _decoded(text[reached:start])
+        decoded += len(before)
+        here.append((decoded, decoded + cut.chars))
+        runs += [before, cut] if before else [cut]
+        decoded, reached = decoded + cut.chars, end
+    rest = _decoded(text[reached : place.end])
+    stored = CutText((*runs, rest) if rest else tuple(runs))
+    return Segment(segment.path, segment.text, segment.role, tuple(here), stored)
+
+
+def _decoded(raw: str) -> str:
+    decoded: str = json.loads(f'"{raw}"', strict=False)
+    return decoded
+
+
+def _count(run: Mapping[str, Any], name: str) -> int:
+    number = run.get(name)
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**32 else 0

@@ -1,0 +1,89 @@
+"""Redaction: what must not be kept in a text is found by a function of yours, or by the ready patterns here.
+
+It is applied to every text of every event at the one place where events enter the pipeline, and fails closed: a
+function that raises, or answers with what can't be understood, costs the text, which is cut whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+Found: TypeAlias = "tuple[int, int] | tuple[int, int, str]"
+Redactor: TypeAlias = Callable[[str], "Iterable[Found]"]
+
+LABEL = "redact"
+_FAILED = f"{LABEL}:failed"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+
+_PATTERNS: dict[str, re.Pattern[str]] = {
+    "email": re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+"),
+    "phone": re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9]{0,2}(?:[ ./()-]{0,2}[0-9]){6,12}(?!\w)"),
+    "iban": re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+    "credit_card": re.compile(r"(?<![0-9])(?:[0-9][ -]?){12,18}[0-9](?![0-9])"),
+    "ipv4": re.compile(rf"(?<![0-9.])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9.])"),
+    "secret": re.compile(
+        r"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}\b"
+        r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bAKIA[A-Z0-9]{16}\b|\bxox[abpr]-[A-Za-z0-9-]{10,}\b"
+        r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|(?i:\bbearer) +[A-Za-z0-9._~+/-]{16,}=*"
+    ),
+}  # fmt: skip
+PATTERNS = tuple(_PATTERNS)
+
+
+def redactor(given: Any) -> Redactor:
+    """One function from a function, the name of a ready pattern, or several of these.
+
+    Raises:
+        ValueError: there is no such pattern.
+    """
+    if isinstance(given, str):
+        if given not in _PATTERNS:
+            raise ValueError(f"no pattern {given!r}: there are {', '.join(PATTERNS)}")
+        return _by_pattern(given)
+    if callable(given):
+        return given  # type: ignore[no-any-return]
+    several = [redactor(item) for item in given]
+
+    def all_of(text: str) -> Iterable[Found]:
+        for one in several:
+            yield from one(text)
+
+    return all_of
+
+
+def places(redact: Redactor, text: str) -> Sequence[tuple[int, int, str]]:
+    """Start, end and label of what is to be cut out of a text; all of it where the function fails."""
+    try:
+        found = [_place(item, len(text)) for item in redact(text)]
+    except Exception:  # noqa: BLE001 - whatever it was: what could not be looked at is not kept
+        return [(0, len(text), _FAILED)] if text else []
+    return [place for place in found if place[0] < place[1]]
+
+
+def _place(found: Any, length: int) -> tuple[int, int, str]:
+    start, end, *label = found
+    if not 0 <= int(start) <= int(end) <= length:
+        raise ValueError("a place outside the text")
+    name = str(label[0]) if label and _NAME.fullmatch(str(label[0])) else ""
+    return int(start), int(end), f"{LABEL}:{name}" if name else LABEL
+
+
+def _by_pattern(name: str) -> Redactor:
+    pattern = _PATTERNS[name]
+
+    def matches(text: str) -> Iterable[Found]:
+        for match in pattern.finditer(text):
+            if name != "credit_card" or _luhn(match[0]):
+                yield match.start(), match.end(), name
+
+    return matches
+
+
+def _luhn(text: str) -> bool:
+    """Whether the digits of a text pass the check of card numbers (ISO/IEC 7812-1)."""
+    digits = [int(digit) for digit in text if digit.isdigit()]
+    total = sum(digits[-1::-2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
+    return 13 <= len(digits) <= 19 and total % 10 == 0

@@ -1,0 +1,188 @@
+"""One attempt on the wire: its request and its response, recorded as they pass.
+
+The application's thread keeps references to bytes and copies them into the spool; reading them is left to whoever
+seals the events. Nothing here raises. What a layer tells in the finalizer of an object of its own may come at any
+moment, within any lock: it is only noted there, and recorded by another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.core.bodies.apis import Api
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.secret_places import holds_secrets
+from otel_prompt_trace.current import current
+from otel_prompt_trace.pipeline.flags import END, REQUEST
+from otel_prompt_trace.wire.place import Place, place_here
+from otel_prompt_trace.wire.rules import body_of
+from otel_prompt_trace.wire.sent import SentCall, target_of
+
+if TYPE_CHECKING:
+    from otel_prompt_trace.core.replies import ReplyReader
+
+_MOST_RAW = 8 * 2**20  # bytes of an answer that are held as they came; beyond it they are read as they come
+_MOST_ENCODED = 64 * 2**20  # the same of an answer that is compressed, and can be read only as a whole
+_TAIL = 4096
+_ENDS = (
+    b"[DONE]", b'"message_stop"', b'"response.completed"', b'"response.incomplete"', b'"finishReason"',
+    b'"done":true', b'"done": true', b"messageStop", b'"message-end"', b'"stop_reason"',
+)  # fmt: skip
+
+
+class Exchange:
+    """One attempt. ``sent`` with the request's body; then ``answered``, ``seen`` and ``over`` with the response."""
+
+    __slots__ = (
+        "_api", "_attempt", "_body", "_call", "_content_type", "_encodings", "_host", "_over", "_path", "_place",
+        "_raw", "_reader", "_size", "_started", "_status",
+    )  # fmt: skip
+
+    def __init__(self, api: Api, host: str, path: str, place: Place) -> None:
+        self._api = api
+        self._host = host
+        self._path = path
+        self._place = place
+        self._body: list[bytes] = []
+        self._call: SentCall | None = None
+        self._attempt = 0
+        self._started = 0
+        self._status: int | None = None
+        self._content_type = ""
+        self._encodings = ""
+        self._raw: list[bytes] = []
+        self._size = 0
+        self._reader: ReplyReader | None = None
+        self._over = False
+
+    def sending(self, chunk: Any) -> None:
+        """A part of a body that is streamed; :meth:`sent` without a body tells that it was the last."""
+        if isinstance(chunk, bytes | bytearray | memoryview):
+            self._body.append(bytes(chunk))
+        elif isinstance(chunk, str):
+            self._body.append(chunk.encode())
+
+    @never_raises
+    def sent(self, body: bytes | None = None) -> None:
+        """Record the request, if its body is one of the API's."""
+        if body is None:
+            body, self._body = b"".join(self._body), []
+        if self._call is not None or self._over:
+            return
+        value = body_of(self._api, body)
+        if value is None:
+            self._over = True
+            return
+        place = self._place
+        self._call, again = place.calls().next(target_of(body, self._host, self._path), place.runtime.new_id())
+        self._attempt = self._call.attempts
+        place.name(self._call.id)
+        event = self._event("request")
+        event |= {"evidence": "wire", "api": self._api.name, "host": self._host, "path": self._path}
+        if again:
+            event["same_body"] = True  # as the attempts before it, of which the first holds it
+        else:
+            event["body"] = body
+        if not again and holds_secrets(value):
+            event["secrets"] = True
+        self._started = place.runtime.sources.perf_ns()
+        place.record([event], flags=REQUEST)
+
+    def answered(self, status: int, content_type: str | None, encodings: str | None) -> None:
+        """The response's head has come."""
+        self._status = status
+        self._content_type = content_type or ""
+        self._encodings = encodings or ""
+
+    def seen(self, data: bytes) -> None:
+        """A part of the response's body that the application has been given."""
+        if self._over or not data:
+            return
+        self._size += len(data)
+        if self._reader is not None:
+            self._reader.feed(data)
+            return
+        if self._encodings and self._size > _MOST_ENCODED:
+            return
+        self._raw.append(data)
+        if self._size > _MOST_RAW and not self._encodings:
+            self._read_on()
+
+    @never_raises
+    def over(self, *, complete: bool, error: BaseException | None = None) -> None:
+        """The response's body has ended, was closed before its end, or never came."""
+        if self._over:
+            return
+        self._over = True
+        call = self._call
+        if call is None:
+            return
+        call.open = False
+        whole = (complete and error is None) or self._seen_the_end()
+        call.complete = whole and self._status is not None and 200 <= self._status < 300
+        place = self._place
+        event = self._event("response")
+        event["evidence"] = "wire"
+        event["ms"] = round((place.runtime.sources.perf_ns() - self._started) / 1e6)
+        if self._status is not None:
+            event["status"] = self._status
+        if self._reader is not None:
+            event |= {**self._reader.fields(complete=whole), "bytes": self._size}
+        elif self._status is not None:
+            event |= {"api": self._api.name, "content_type": self._content_type, "raw": b"".join(self._raw)}
+            event |= {"complete": complete and self._size == sum(map(len, self._raw))}
+            if self._encodings:
+                event["encodings"] = self._encodings
+        if self._status is None or (error is not None and not whole):
+            event["unfinished"] = True
+        if error is not None and not whole:
+            event["error"] = type(error).__name__
+        self._raw = []
+        events = [event]
+        flags = 0
+        if place.minted and call.complete:
+            events.append({"kind": "end"})
+            flags = END
+        place.record(events, flags=flags)
+
+    def abandoned(self) -> None:
+        """The object that gave the response's body is gone. Only noted: see the module docstring."""
+        if not self._over:
+            self._place.runtime.later(lambda: self.over(complete=False))
+
+    def _event(self, kind: str) -> Event:
+        assert self._call is not None
+        return {"kind": kind, "call": self._call.id, "attempt": self._attempt}
+
+    def _seen_the_end(self) -> bool:
+        """Whether a stream's own end is among the last bytes: clients close the connection when they have seen it."""
+        if self._reader is not None:
+            return self._reader.ended
+        tail = b"".join(self._raw[-4:])[-_TAIL:]
+        return any(mark in tail for mark in _ENDS)
+
+    def _read_on(self) -> None:
+        from otel_prompt_trace.core.replies import ReplyReader
+
+        reader = ReplyReader(self._api.name, self._status or 0, self._content_type)
+        for data in self._raw:
+            reader.feed(data)
+        self._reader, self._raw = reader, []
+
+
+@never_raises
+def begin(method: str, host: str, path: str) -> Exchange | None:
+    """An exchange for a request that may be for a model; None for any other, which is left alone.
+
+    Args:
+        method: of the request, in capitals.
+        host: name and, where it is not the scheme's own, port of the host that receives it.
+        path: of the URL, without its query, which is never kept.
+    """
+    runtime = current()
+    rules = None if runtime is None else runtime.wire
+    if runtime is None or rules is None:
+        return None
+    api = rules.api(method, host, path, lambda: place_here(runtime).entry.route)
+    return None if api is None else Exchange(api, host, path, place_here(runtime))

@@ -1,0 +1,61 @@
+"""botocore: ``URLLib3Session.send``, called once for each attempt.
+
+Its responses are urllib3's, which it never decodes; a body that is no stream was read when they come back. Streams of
+events are told as the application reads them, in whatever pieces botocore asks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.wire.exchange import Exchange, begin
+from otel_prompt_trace.wire.layers import urllib3_requests as sending
+from otel_prompt_trace.wire.layers import urllib3_responses as answers
+from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.patching import Patch
+
+
+@never_raises
+def _begin(request: Any) -> Exchange | None:
+    if not is_outermost() or request.body is None:
+        return None
+    exchange = begin(request.method, *sending.address(request.url))
+    if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
+        request.body = body
+    return exchange
+
+
+@never_raises
+def _answered(response: Any, exchange: Exchange) -> None:
+    read = vars(response).get("_content")  # the property would read on
+    if read is None:
+        answers.tee(response.raw, exchange)
+    else:
+        answers.whole(response.raw, exchange, read, decoded=False)
+
+
+@never_raises
+def _give_back(request: Any) -> None:
+    if sending.is_teed(request.body):
+        request.body = sending.as_given(request.body)
+
+
+def _send(wrapped: Any, _session: Any, args: Any, kwargs: Any) -> Any:
+    request = args[0] if args else kwargs.get("request")
+    exchange = _begin(request)
+    if exchange is None:
+        return wrapped(*args, **kwargs)
+    try:
+        with layer():
+            response = wrapped(*args, **kwargs)
+    except BaseException as error:
+        exchange.over(complete=False, error=error)
+        raise
+    finally:
+        _give_back(request)
+    _answered(response, exchange)
+    return response
+
+
+PATCHES = [Patch("botocore.httpsession", "URLLib3Session.send", _send, ("request",))]

@@ -1,0 +1,64 @@
+"""requests: ``Session.send``, which follows redirects inside itself, and so does our one exchange."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.wire.exchange import Exchange, begin
+from otel_prompt_trace.wire.layers import urllib3_requests as sending
+from otel_prompt_trace.wire.layers import urllib3_responses as answers
+from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.patching import Patch
+
+
+@never_raises
+def _begin(request: Any) -> Exchange | None:
+    if not is_outermost() or getattr(request, "body", None) is None:
+        return None
+    exchange = begin(request.method, *sending.address(request.url))
+    if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
+        request.body = body
+    return exchange
+
+
+@never_raises
+def _answered(response: Any, exchange: Exchange) -> None:
+    raw, read = response.raw, vars(response).get("_content", False)
+    if read is False and hasattr(raw, "status"):
+        answers.tee(raw, exchange)
+    elif read is not False and hasattr(raw, "status"):
+        answers.whole(raw, exchange, read or b"", decoded=getattr(raw, "_decoder", None) is not None)
+    else:  # an adapter of another kind
+        exchange.answered(response.status_code, response.headers.get("content-type"), None)
+        exchange.seen(read or b"")
+        exchange.over(complete=read is not False)
+
+
+@never_raises
+def _give_back(request: Any, came_of_it: Any) -> None:
+    """Nobody finds a proxy of ours where the application put its own body: nor in the copies that redirects made."""
+    history = getattr(came_of_it, "history", None) or ()
+    for one in (request, getattr(came_of_it, "request", None), *(past.request for past in history)):
+        if sending.is_teed(getattr(one, "body", None)):
+            one.body = sending.as_given(one.body)
+
+
+def _send(wrapped: Any, _session: Any, args: Any, kwargs: Any) -> Any:
+    request = args[0] if args else kwargs.get("request")
+    exchange = _begin(request)
+    if exchange is None:
+        return wrapped(*args, **kwargs)
+    try:
+        with layer():
+            response = wrapped(*args, **kwargs)
+    except BaseException as error:
+        exchange.over(complete=False, error=error)
+        _give_back(request, error)
+        raise
+    _give_back(request, response)
+    _answered(response, exchange)
+    return response
+
+
+PATCHES = [Patch("requests.sessions", "Session.send", _send, ("request",))]

@@ -1,0 +1,82 @@
+"""Whose a request on the wire is: found in the context that it is sent in, and in no other.
+
+The query and the call that are open there; the innermost model-call span around it, which names the call; the entry
+of the request, where nobody opened a query. Without any of these it is recorded by itself, under an id of its own, and
+never under another's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otel_prompt_trace.capture.context import OpenCall, OpenQuery, open_in
+from otel_prompt_trace.core.conventions import is_model_call
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.diversion.calls import name_call
+from otel_prompt_trace.diversion.entry import Entry, entry_here
+from otel_prompt_trace.diversion.state import SpanState, state_of
+from otel_prompt_trace.diversion.writing import record_in
+from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
+from otel_prompt_trace.runtime import Runtime
+from otel_prompt_trace.wire.sent import SentCalls
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a request is sent, kept until its response is recorded: that may happen in quite another context."""
+
+    runtime: Runtime
+    query: OpenQuery | None
+    call: OpenCall | None
+    model: SpanState | None
+    entry: Entry
+    context: Any  # of the current span
+
+    @property
+    def minted(self) -> bool:
+        """Whether there is neither a query nor a span: the request stands by itself."""
+        return self.query is None and self.entry.origin == "minted"
+
+    def calls(self) -> SentCalls:
+        """The calls that were sent from here."""
+        owner: Any = self.call or self.model or self.query or self.entry
+        if owner.sent is None:
+            base = self.call.id if self.call is not None else self.model.id if self.model is not None else None
+            owner.sent = SentCalls(base or None)
+        sent: SentCalls = owner.sent
+        return sent
+
+    def name(self, call: str) -> None:
+        """Let the model-call spans around know which call was sent inside them."""
+        if self.model is not None:
+            name_call(self.model, call)
+
+    def record(self, events: list[Event], *, flags: int = 0, watcher: Watcher | None = None) -> Ticket:
+        """Append events to the record that the request belongs to."""
+        return record_in(self.runtime, self.query, self.entry, events, self.context, flags=flags, watcher=watcher)
+
+
+def place_here(runtime: Runtime) -> Place:
+    """The place of what is sent here and now."""
+    scope = otel_context.get_current()
+    span: Any = trace.get_current_span(scope)
+    query, call = open_in(scope)
+    if query is not None and query.runtime is not runtime:
+        query = call = None
+    state = state_of(span)
+    entry = state.entry if state is not None else entry_here(runtime, span)
+    return Place(runtime, query, call, _innermost(state), entry, span.get_span_context())
+
+
+def _innermost(state: SpanState | None) -> SpanState | None:
+    """The innermost model-call span around, within the same entry and query."""
+    first = state
+    while state is not None and first is not None and state.entry is first.entry and state.query is first.query:
+        if is_model_call(state.facts or {}, [key for key, _ in state.values]):
+            return state
+        state = state.parent
+    return None

@@ -1,0 +1,91 @@
+"""Which requests are looked at: by their path and body, and where the configuration says more, by host and service.
+
+A rule is ``host:PATTERN``, ``service:PATTERN`` or ``route:PATTERN``; a pattern alone is a host's. Patterns are those of
+:mod:`fnmatch`. ``route`` is that of the application's own request, as its web framework's instrumentation names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import orjson
+
+from otel_prompt_trace.core.bodies.apis import BY_NAME, Api, api_of
+from otel_prompt_trace.exceptions import ConfigurationError
+
+SUBJECTS = ("host", "service", "route")
+
+
+class Rules:
+    """The rules in force.
+
+    Args:
+        allow: where any are given, only what one of them matches is captured.
+        deny: what one of these matches is not.
+        apis: further paths, each with the API that is spoken there, as ``PATTERN=api``.
+        service: this process's service name.
+    """
+
+    def __init__(
+        self, allow: Sequence[str] = (), deny: Sequence[str] = (), apis: Sequence[str] = (), service: str = ""
+    ) -> None:
+        self._allow = [_rule(text) for text in allow]
+        self._deny = [_rule(text) for text in deny]
+        self._apis = [_path(text) for text in apis]
+        self._service = service
+
+    def api(self, method: str, host: str, path: str, route: Callable[[], str]) -> Api | None:
+        """The API that a request may be for; None for what is left alone."""
+        if method != "POST":
+            return None
+        api = api_of(path, self._apis)
+        if api is None:
+            return None
+        if self._allow and not self._matches(self._allow, host, route):
+            return None
+        return None if self._deny and self._matches(self._deny, host, route) else api
+
+    def _matches(self, rules: Sequence[tuple[str, str]], host: str, route: Callable[[], str]) -> bool:
+        for subject, pattern in rules:
+            value = host.rpartition("@")[2] if subject == "host" else self._service if subject == "service" else route()
+            name = value.rpartition(":")[0] if subject == "host" and ":" in value else value
+            if fnmatchcase(value, pattern) or fnmatchcase(name, pattern):
+                return True
+        return False
+
+
+def body_of(api: Api, body: bytes) -> Mapping[str, Any] | None:
+    """The body as a JSON object, if it is a request of the API; else None, and nothing of it is kept."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = _leniently(body)
+    return value if isinstance(value, dict) and api.is_request(value) else None
+
+
+def _leniently(body: bytes) -> Any:
+    """What hosts take although it is no strict JSON: a lone surrogate's escape, huge numbers, deep nesting."""
+    from otel_prompt_trace.core.bodies.scan import NotJson, scan
+
+    try:
+        return scan(body.decode())
+    except (NotJson, UnicodeDecodeError):
+        return None
+
+
+def _rule(text: str) -> tuple[str, str]:
+    subject, colon, pattern = text.strip().partition(":")
+    if colon and subject in SUBJECTS:
+        return subject, pattern
+    return "host", text.strip()
+
+
+def _path(text: str) -> tuple[str, str]:
+    pattern, _, name = text.strip().rpartition("=")
+    if not pattern.startswith(("/", "*")) or name not in BY_NAME:
+        raise ConfigurationError(
+            f"PROMPT_TRACE_WIRE_APIS={text!r}: it takes /PATH/PATTERN=API, the API one of {', '.join(BY_NAME)}"
+        )
+    return pattern, name

@@ -1,0 +1,103 @@
+"""The benchmarks run, and what they say is of the shape that is promised. A time is never a test."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+import otel_prompt_trace as pt
+from benchmarks import spans
+from benchmarks.measuring import CLOCKS, Work, compare
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """Nothing is left installed."""
+    yield
+    pt.uninstall()
+
+
+@pytest.mark.parametrize("clock", sorted(CLOCKS))
+def test_more_work_costs_more(clock: str) -> None:
+    """The measure itself: the same work, and three times the work, are told apart whatever else the machine does."""
+
+    def once(count: int) -> None:
+        for _ in range(count):
+            sum(range(1000))
+
+    def thrice(count: int) -> None:
+        once(3 * count)
+
+    same, more = (compare(once, other, rounds=15, count=20, clock=clock) for other in (once, thrice))
+    assert same.low <= same.ratio <= same.high
+    assert 0.5 < same.ratio < 2 < more.ratio < 4.5
+
+
+def test_rounds_take_turns_and_are_settled() -> None:
+    """Each round times both ways, in changing order, and settles after each; the first round does not count."""
+    told: list[str] = []
+
+    def way(name: str) -> Work:
+        def work(count: int) -> None:
+            told.append(f"{name}{count}")
+            until = time.thread_time_ns() + 100_000
+            while time.thread_time_ns() < until:
+                pass
+
+        return work
+
+    compare(way("b"), way("o"), rounds=2, count=3, settle=lambda: told.append("s"))
+    assert told == ["o3", "s", "b3", "s", "b3", "s", "o3", "s", "o3", "s", "b3", "s"]
+
+
+@pytest.mark.parametrize(("rounds", "count"), [(1, 5), (2, 0)])
+def test_nothing_to_compare_is_an_error(rounds: int, count: int) -> None:
+    """Quartiles of one round, or a cost per nothing, are refused."""
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare(lambda n: None, lambda n: None, rounds=rounds, count=count)
+
+
+def test_every_variant_is_measured_in_every_setup() -> None:
+    """A small run gives a row for each, with finite ratios; spans of model calls are recorded, so they cost more."""
+    rows = list(spans.measure(rounds=6, spans=20))
+    named = [(row.setup, row.variant, row.model) for row in rows]
+    assert named == [
+        (setup, name, model)
+        for setup in spans.SETUPS
+        for variants, model in ((spans.ORDINARY, False), (spans.MODEL, True))
+        for name in variants
+        if not (model and setup == "dropped")
+    ]
+    for row in rows:
+        assert all(math.isfinite(x) and x > 0 for x in (row.bare_us, row.ours_us, row.ratio, row.low, row.high))
+        assert row.low <= row.ratio <= row.high
+    assert all(row.ratio > 1.2 for row in rows if row.model)
+
+
+def test_an_ordinary_span_costs_little_more() -> None:
+    """Far looser than what is measured on a quiet machine: a look-up that became a scan would show, noise does not."""
+    rows = takewhile(lambda row: not row.model, spans.measure(rounds=20, spans=100, setups=["none"]))
+    assert {row.variant: row.ratio for row in rows if row.ratio > 1.6} == {}
+
+
+def test_the_command_prints_one_object_a_line() -> None:
+    """``--json`` is for programs: each line an object with the fields of a row; else a table."""
+    command = [sys.executable, "-m", "benchmarks", "spans", "--rounds", "2", "--spans", "5", "--setup", "dropped"]
+    told, table = (
+        subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
+        for more in (["--json"], [])
+    )
+    rows = [json.loads(line) for line in told.splitlines()]
+    assert [row["variant"] for row in rows] == list(spans.ORDINARY)
+    assert {key for row in rows for key in row} == set(spans.Row.__dataclass_fields__)
+    assert all(word in table for word in ("set-up", "ratio", "set_attributes of 10"))
