@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks spans``."""
+"""The command: ``python -m benchmarks spans``, ``python -m benchmarks wire``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import spans
+from benchmarks import spans, wire
 from benchmarks.measuring import CLOCKS
 
 
@@ -24,15 +24,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--setup", choices=spans.SETUPS, action="append", help="by default, each in turn")
     command.add_argument("--clock", choices=sorted(CLOCKS), default="cpu", help="the calling thread's (%(default)s)")
     command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command = commands.add_parser("wire", help="what a request costs with wire capture, against the same without")
+    command.add_argument("--rounds", type=int, default=20, help="rounds of each variant (%(default)s)")
+    command.add_argument("--requests", type=int, default=20, help="requests a round (%(default)s)")
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
     given = parser.parse_args(arguments)
+    if given.command == "wire":
+        requests = wire.measure(rounds=given.rounds, requests=given.requests)
+        return _print_json(requests) if given.json else _print_table(_wire_table(requests))
     setups = given.setup or spans.SETUPS
     rows = spans.measure(rounds=given.rounds, spans=given.spans, setups=setups, clock=given.clock)
-    if given.json:
-        for row in rows:
-            sys.stdout.write(json.dumps(row.as_json(), ensure_ascii=False) + "\n")
-            sys.stdout.flush()
-    else:
-        Console().print(_table(rows))
+    return _print_json(rows) if given.json else _print_table(_table(rows))
+
+
+def _print_json(rows: Iterable[spans.Row | wire.Row]) -> int:
+    for row in rows:
+        sys.stdout.write(json.dumps(row.as_json(), ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _print_table(table: Table) -> int:
+    Console().print(table)
     return 0
 
 
@@ -54,6 +67,16 @@ def _table(rows: Iterable[spans.Row]) -> Table:
             f"{row.ratio:.2f}",
             f"{row.low:.2f} to {row.high:.2f}",
         )
+    return table
+
+
+def _wire_table(rows: Iterable[wire.Row]) -> Table:
+    table = Table(title="A request with wire capture, against the same request without")
+    for heading in ("request", "bare µs", "ours µs", "ratio", "quartiles"):
+        table.add_column(heading, justify="left" if heading == "request" else "right")
+    for row in rows:
+        spread = f"{row.low:.2f} to {row.high:.2f}"
+        table.add_row(row.what, f"{row.bare_us:,.0f}", f"{row.ours_us:,.0f}", f"{row.ratio:.2f}", spread)
     return table
 
 

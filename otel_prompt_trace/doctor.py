@@ -38,6 +38,7 @@ def examine(settings: Settings, sources: Sources | None = None) -> Iterator[Find
     yield from _switches(settings)
     yield from _store(settings)
     yield from _spool(settings, sources or Sources())
+    yield from _wire(settings)
     yield _provider()
     yield from (Finding("diversion", "warn", note) for note in _notes(settings))
     if settings.spans == "copy":
@@ -97,6 +98,23 @@ def _waiting(file: WaitingFile, sources: Sources) -> Finding:
     if not file.events:
         return Finding("spool file", "ok", f"{what}; empty, its process is gone", "prompt-trace ship removes it")
     return Finding("spool file", "warn", f"{what}; its process is gone", "prompt-trace ship delivers it")
+
+
+def _wire(settings: Settings) -> Iterator[Finding]:
+    """Which HTTP clients are here, whether requests through them are captured, and what never is."""
+    from otel_prompt_trace.wire.layers import patches
+    from otel_prompt_trace.wire.patching import misfits
+
+    if settings.wire == "off":
+        yield Finding("wire", "warn", "off: no request is captured as it was sent", "PROMPT_TRACE_WIRE=on")
+        return
+    for library, faults in misfits(patches()).items():
+        seen = f"{library.name} {library.version}" + (", imported" if library.imported else "")
+        if faults:
+            yield Finding("wire", "warn", f"{seen}: not captured: {'; '.join(faults)}", "report this version, please")
+        else:
+            yield Finding("wire", "ok", f"{seen}: captured")
+    yield Finding("wire", "ok", "never captured: gRPC, WebSockets, models that run in the process")
 
 
 def _notes(settings: Settings) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import otel_prompt_trace as pt
-from benchmarks import spans
+from benchmarks import spans, wire
 from benchmarks.measuring import CLOCKS, Work, compare
 
 ROOT = Path(__file__).parent.parent
@@ -101,3 +101,15 @@ def test_the_command_prints_one_object_a_line() -> None:
     assert [row["variant"] for row in rows] == list(spans.ORDINARY)
     assert {key for row in rows for key in row} == set(spans.Row.__dataclass_fields__)
     assert all(word in table for word in ("set-up", "ratio", "set_attributes of 10"))
+
+
+@pytest.mark.integration
+def test_requests_are_compared() -> None:
+    """Four rows with finite ratios: time to the first byte and in total, of a large request and of a stream."""
+    rows = list(wire.measure(rounds=2, requests=3))
+    assert [row.what.rpartition(": ")[2] for row in rows] == ["first byte", "total"] * 2
+    for row in rows:
+        assert math.isfinite(row.ratio)
+        assert 0 < row.low <= row.ratio <= row.high
+        assert min(row.bare_us, row.ours_us) > 0
+    assert rows[3].bare_us > rows[2].bare_us  # the last chunk comes after the first

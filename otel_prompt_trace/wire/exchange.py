@@ -56,6 +56,7 @@ class Exchange:
         self._reader: ReplyReader | None = None
         self._over = False
 
+    @never_raises
     def sending(self, chunk: Any) -> None:
         """A part of a body that is streamed; :meth:`sent` without a body tells that it was the last."""
         if isinstance(chunk, bytes | bytearray | memoryview):
@@ -89,12 +90,14 @@ class Exchange:
         self._started = place.runtime.sources.perf_ns()
         place.record([event], flags=REQUEST)
 
+    @never_raises
     def answered(self, status: int, content_type: str | None, encodings: str | None) -> None:
         """The response's head has come."""
         self._status = status
         self._content_type = content_type or ""
         self._encodings = encodings or ""
 
+    @never_raises
     def seen(self, data: bytes) -> None:
         """A part of the response's body that the application has been given."""
         if self._over or not data:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
 
 import wrapt
 
@@ -32,6 +34,23 @@ class Patch:
     where: str
     wrapper: Wrapper
     takes: tuple[str, ...] = ()
+
+
+def target(patch: Patch) -> tuple[Any, str, Any]:
+    """What holds the function, its name there, and the function.
+
+    Raises:
+        ImportError, AttributeError, KeyError, TypeError: the patch does not fit what is installed.
+    """
+    owner: Any = import_module(patch.module)
+    *holders, name = patch.where.split(".")
+    for holder in holders:
+        owner = getattr(owner, holder)
+    original = vars(owner)[name]
+    absent = set(patch.takes) - set(inspect.signature(original).parameters)
+    if absent:
+        raise TypeError(f"it takes no {', '.join(sorted(absent))}")
+    return owner, name, original
 
 
 class Patches:
@@ -67,15 +86,34 @@ class Patches:
                 _log.warning("%s", self.notes[-1])
 
     def _wrap(self, patch: Patch) -> None:
-        owner: Any = import_module(patch.module)
-        *holders, name = patch.where.split(".")
-        for holder in holders:
-            owner = getattr(owner, holder)
-        original = vars(owner)[name]
-        absent = set(patch.takes) - set(inspect.signature(original).parameters)
-        if absent:
-            raise TypeError(f"it takes no {', '.join(sorted(absent))}")
+        owner, name, original = target(patch)
         ours = wrapt.FunctionWrapper(original, patch.wrapper)
         setattr(owner, name, ours)
         self._done.append((owner, name, original, ours))
         self.active.append(f"{patch.module}.{patch.where}")
+
+
+class Library(NamedTuple):
+    """A library that is installed here. ``imported`` says whether this process uses it."""
+
+    name: str
+    version: str
+    imported: bool
+
+
+def misfits(patches: Iterable[Patch]) -> dict[Library, list[str]]:
+    """The installed libraries among those of the patches, each with what of it does not fit. Imports them."""
+    found: dict[Library, list[str]] = {}
+    imported = set(sys.modules)
+    for patch in patches:
+        name = patch.module.partition(".")[0]
+        try:
+            library = Library(name, version(name), name in imported)
+        except PackageNotFoundError:
+            continue
+        faults = found.setdefault(library, [])
+        try:
+            target(patch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+            faults.append(f"{patch.where}: {error}")
+    return found

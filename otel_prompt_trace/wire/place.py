@@ -7,6 +7,7 @@ never under another's.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from otel_prompt_trace.diversion.writing import record_in
 from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.wire.sent import SentCalls
+
+_lock = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -44,10 +47,11 @@ class Place:
     def calls(self) -> SentCalls:
         """The calls that were sent from here."""
         owner: Any = self.call or self.model or self.query or self.entry
-        if owner.sent is None:
-            base = self.call.id if self.call is not None else self.model.id if self.model is not None else None
-            owner.sent = SentCalls(base or None)
-        sent: SentCalls = owner.sent
+        with _lock:  # two threads that were each given one of their own would both send its first call
+            if owner.sent is None:
+                base = self.call.id if self.call is not None else self.model.id if self.model is not None else None
+                owner.sent = SentCalls(base or None)
+            sent: SentCalls = owner.sent
         return sent
 
     def name(self, call: str) -> None:
@@ -69,13 +73,15 @@ def place_here(runtime: Runtime) -> Place:
         query = call = None
     state = state_of(span)
     entry = state.entry if state is not None else entry_here(runtime, span)
-    return Place(runtime, query, call, _innermost(state), entry, span.get_span_context())
+    return Place(runtime, query, call, _innermost(state, entry, query), entry, span.get_span_context())
 
 
-def _innermost(state: SpanState | None) -> SpanState | None:
-    """The innermost model-call span around, within the same entry and query."""
-    first = state
-    while state is not None and first is not None and state.entry is first.entry and state.query is first.query:
+def _innermost(state: SpanState | None, entry: Entry, query: OpenQuery | None) -> SpanState | None:
+    """The innermost model-call span around, within the same entry and query.
+
+    A query may be opened inside a model-call span, as by a tool that asks an agent: that span tells of the outer one.
+    """
+    while state is not None and state.entry is entry and state.query is query:
         if is_model_call(state.facts or {}, [key for key, _ in state.values]):
             return state
         state = state.parent

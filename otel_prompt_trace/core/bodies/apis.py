@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 Shape = Callable[[Mapping[str, Any]], bool]
@@ -87,6 +88,11 @@ def api_of(path: str, further: Iterable[tuple[str, str]] = ()) -> Api | None:
     for pattern, name in further:
         if fnmatchcase(path, pattern):
             return BY_NAME[name]
+    return _promised(path)
+
+
+@lru_cache(maxsize=256)
+def _promised(path: str) -> Api | None:
     return next((api for api in APIS if api.path.search(path)), None)
 
 

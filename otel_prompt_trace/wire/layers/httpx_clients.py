@@ -29,16 +29,22 @@ class _Streams:
         class Tee(sync_base):  # type: ignore[misc]
             """A stream, told of as it is read."""
 
-            def __init__(self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None]) -> None:
+            def __init__(
+                self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
+            ) -> None:
                 self._inner, self._each, self._over = inner, each, over
+                self._left = left  # the garbage collector, too, ends a generator that waits
 
             def __iter__(self) -> Iterator[bytes]:
                 try:
                     for chunk in self._inner:
                         self._each(chunk)
                         yield chunk
+                except GeneratorExit:
+                    self._left()
+                    raise
                 except BaseException as error:
-                    self._over(complete=False, error=None if isinstance(error, GeneratorExit) else error)
+                    self._over(complete=False, error=error)
                     raise
                 self._over(complete=True)
 
@@ -51,16 +57,22 @@ class _Streams:
         class AsyncTee(async_base):  # type: ignore[misc]
             """The same for an event loop."""
 
-            def __init__(self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None]) -> None:
+            def __init__(
+                self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
+            ) -> None:
                 self._inner, self._each, self._over = inner, each, over
+                self._left = left  # the garbage collector, too, ends a generator that waits
 
             async def __aiter__(self) -> AsyncIterator[bytes]:
                 try:
                     async for chunk in self._inner:
                         self._each(chunk)
                         yield chunk
+                except GeneratorExit:
+                    self._left()
+                    raise
                 except BaseException as error:
-                    self._over(complete=False, error=None if isinstance(error, GeneratorExit) else error)
+                    self._over(complete=False, error=error)
                     raise
                 self._over(complete=True)
 
@@ -76,7 +88,7 @@ class _Streams:
     def response(self, stream: Any, exchange: Exchange) -> Any:
         """A response's stream, teed; whoever drops it unread leaves a record all the same."""
         teed = (self.async_tee if isinstance(stream, self.async_base) else self.tee)(
-            stream, exchange.seen, exchange.over
+            stream, exchange.seen, exchange.over, exchange.abandoned
         )
         weakref.finalize(teed, exchange.abandoned)
         return teed
@@ -89,7 +101,7 @@ class _Streams:
                 exchange.sent()
 
         made = self.async_tee if isinstance(stream, self.async_base) else self.tee
-        return made(stream, exchange.sending, over)
+        return made(stream, exchange.sending, over, lambda: None)
 
 
 @never_raises

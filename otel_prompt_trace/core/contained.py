@@ -1,0 +1,88 @@
+"""Whether every text of one value stands in others: then it tells nothing more than they do.
+
+Values are compared by their leaves, whatever shape they come in: strings, numbers and the names of fields. A string
+that is JSON is opened, at any depth, on either side. What names the kind of a part (``type``, ``role``, a media type)
+is a word of whoever reports, and no text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from otel_prompt_trace.core.conventions.values import decoded
+from otel_prompt_trace.core.withheld import Withheld
+
+_KINDS = frozenset({"type", "role", "modality", "mime_type", "media_type", "mimeType"})
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]{0,63}")
+_CODE = re.compile(r"[A-Za-z0-9_.:/+-]{0,128}")  # ids, finish reasons, fingerprints, names of tiers
+_BETWEEN = "\x00"
+_DEPTH = 100
+
+
+class Texts:
+    """The leaves of some values, and whether those of another value are among them."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._leaves: set[Any] = set()
+        waiting = list(values)
+        while waiting:
+            for name, leaf in _leaves(waiting.pop()):
+                if leaf not in self._leaves:
+                    self._leaves.add(leaf)
+                    opened = leaf if name is _NAME else decoded(leaf)
+                    if opened is not leaf:
+                        waiting.append(opened)
+        self._all: str | None = None
+
+    def hold(self, value: Any, name: str = "", *, codes: bool = False) -> bool:
+        """Whether every text of a value is a whole one of these, or a part of one.
+
+        Args:
+            name: under which the value was reported.
+            codes: numbers, and words that may be an id or a code, are let pass.
+        """
+        return not any(True for _ in self._unknown(value, name, codes, 0))
+
+    def _unknown(self, value: Any, name: str, codes: bool, depth: int) -> Iterator[Any]:
+        for field, leaf in _leaves(value, name.rpartition(".")[2]):
+            if leaf in self._leaves:
+                continue
+            if not isinstance(leaf, str):
+                if not codes:
+                    yield leaf
+            elif field is _NAME:
+                if not (Withheld.is_field(leaf) or (codes and _CODE.fullmatch(leaf))):
+                    yield leaf
+            elif (field in _KINDS and _KIND.fullmatch(leaf)) or (codes and _CODE.fullmatch(leaf)):
+                continue
+            elif leaf not in self._joined():
+                opened = decoded(leaf) if depth < _DEPTH else leaf
+                if opened is leaf:
+                    yield leaf
+                else:
+                    yield from self._unknown(opened, name, codes, depth + 1)
+
+    def _joined(self) -> str:
+        if self._all is None:
+            self._all = _BETWEEN.join(leaf for leaf in self._leaves if isinstance(leaf, str))
+        return self._all
+
+
+_NAME: Any = object()  # stands where a leaf is the name of a field itself
+
+
+def _leaves(value: Any, name: Any = "") -> Iterator[tuple[Any, Any]]:
+    """Pairs of the field below which a leaf stands, and the leaf."""
+    stack = [(value, name)]  # no recursion: a value may be nested deeply
+    while stack:
+        item, field = stack.pop()
+        if isinstance(item, Mapping):
+            for below, inner in item.items():
+                yield _NAME, below
+                stack.append((inner, below))
+        elif isinstance(item, Sequence) and not isinstance(item, str | bytes | bytearray | memoryview):
+            stack += [(inner, field) for inner in item]
+        elif item is not None and not isinstance(item, bool):
+            yield field, item if isinstance(item, str | int | float | bytes) else repr(item)
