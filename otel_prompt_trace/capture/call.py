@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from otel_prompt_trace.capture.context import with_call
+from otel_prompt_trace.capture.context import holding
 from otel_prompt_trace.capture.guard import never_raises, span_never_raises
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from otel_prompt_trace.capture.context import OpenQuery
     from otel_prompt_trace.capture.provisional import Provisional
     from otel_prompt_trace.core.events import Event
-    from otel_prompt_trace.core.pieces import Piece
     from otel_prompt_trace.pipeline.accounting import Ticket
     from otel_prompt_trace.pipeline.frames import Frame
 
 
-_MAY_HOLD = ("tools", "response_format", "parameters")
+_MAY_HOLD = frozenset({"tools", "response_format", "parameters"})
 _TELLING = 8  # characters; a shorter secret stands in many a text that has nothing to do with it
 _SHORT = 500  # characters; below 2,048 bytes hashing keeps the GIL
 # A value of another type (a date, a UUID) would be packed as its text, and pass for a prompt that was one.
@@ -79,14 +78,17 @@ class Call:
             finish_reason, model, response_id: as the provider gave them.
             usage: the provider's usage: a mapping, or an object of its SDK.
         """
-        named = {
-            "output": output,
-            "finish_reason": finish_reason,
-            "usage": _as_mapping(usage),
-            "model": model,
-            "response_id": response_id,
-        }
-        self._respond({name: value for name, value in named.items() if value is not None})
+        response: Event = {}
+        for name, value in (
+            ("output", output),
+            ("finish_reason", finish_reason),
+            ("usage", _as_mapping(usage)),
+            ("model", model),
+            ("response_id", response_id),
+        ):
+            if value is not None:
+                response[name] = value
+        self._respond(response)
 
     def declare(self, piece: Event) -> None:
         """A piece that belongs to this call alone."""
@@ -104,26 +106,29 @@ class Call:
         if runtime is None:
             return
         self.id = runtime.new_id()
-        self._scope.open(runtime, "call", self._query.qid)
-        self._scope.enter(with_call(self._query, self, self._scope.here()))
+        self._scope.open(runtime, "call")  # its attributes are all set at the end, in one go
+        self._scope.enter(holding(self._query, self))
         self._began = runtime.sources.perf_ns()
         flags = REQUEST if isinstance(self._prompt, _PACKED) else REQUEST | LINES
         watcher = self._take_stock if self._scope.recording else None
         self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
-        self._cut_credentials()
-        prompt, events = self._prompt, []
-        request: Event = {"kind": "request", "call": self.id, "evidence": "declared", **self._fields}
+        if not _MAY_HOLD.isdisjoint(self._fields):
+            self._cut_credentials()
+        prompt, call, query = self._prompt, self.id, self._query
+        request: Event = {"kind": "request", "call": call, "evidence": "declared", **self._fields}
+        events: list[Event] = []
         if isinstance(prompt, Prompt):
             self._chars = len(prompt)
-            events = [_placed(piece, self.id) for piece in prompt.pieces]
-            self._query.withhold(piece.text for piece in prompt.pieces if piece.policy != "store" and piece.text)
-            prompt = prompt.messages() if prompt.is_messages else prompt.text
-        self._pieces = len(events) + len(self._query.offers)
-        if self._query.policy != "store" or self._query.withheld:
+            # Without their texts, which the prompt in the same append holds.
+            events = [{**placed, "call": call} for placed in prompt.placed]
+            query.withhold(prompt.withheld)
+            self._prompt = prompt = prompt.messages() if prompt.is_messages else prompt.text
+        self._pieces = len(events) + len(query.offers)
+        if query.policy != "store" or query.withheld:
             # Their texts are about to be cut out of the prompt, so each must be located in it now.
-            events += [{**offer, "call": self.id, "offered": True} for offer in self._query.offers.events()]
+            events += [{**offer, "call": call, "offered": True} for offer in query.offers.events()]
         if isinstance(prompt, str):
             self._chars = len(prompt)
             request["prompt"] = prompt
@@ -135,8 +140,8 @@ class Call:
     def _cut_credentials(self) -> None:
         """What tools and parameters carry for the host and not for the model reaches no record."""
         runtime = self._query.runtime
-        given = {name: self._fields[name] for name in _MAY_HOLD if name in self._fields}
-        if runtime is not None and given and holds_secrets(given):
+        given = {name: value for name, value in self._fields.items() if name in _MAY_HOLD}
+        if runtime is not None and holds_secrets(given):
             digest, secrets = runtime.digest(), list[str]()
 
             def noted(secret: str) -> str:
@@ -152,7 +157,7 @@ class Call:
             return
         self._responded = True
         elapsed = runtime.sources.perf_ns() - self._began
-        response = {"kind": "response", "call": self.id, "ms": round(elapsed / 1e6), **event}
+        response: Event = {"kind": "response", "call": self.id, "ms": round(elapsed / 1e6), **event}
         self._query.append([response], scope=self._scope)
 
     @never_raises
@@ -177,51 +182,32 @@ class Call:
         chars = self._chars if found is None else found.chars
         if chars is not None:
             values[attributes.CHARS] = chars
-        if self._ticket is not None and self._ticket.state != "lost":
-            values[attributes.REF] = self._query.reference
+        if self._ticket is not None:
+            self._ticket.watcher = None  # it comes too late for this span
+            if self._ticket.state != "lost":
+                values[attributes.REF] = self._query.reference
         digest = self._short_digest() if found is None else found.digest
         if digest is not None:
             values[attributes.SHA256] = digest
         if found is not None and not self._declared_late:
             values |= {attributes.UNACCOUNTED: found.unaccounted, attributes.VERDICT: found.verdict}
-        self._scope.describe(values)
+        self._scope.span.set_attributes(values)
 
     def _short_digest(self) -> str | None:
         """The digest of a short prompt whose call was over before the shipper looked: hashing it costs little."""
-        prompt = (
-            self._prompt.text if isinstance(self._prompt, Prompt) and not self._prompt.is_messages else self._prompt
-        )
         if self._query.policy != "store" or self._query.withheld:  # a bare digest of a short text is soon guessed
             return None
-        if not isinstance(prompt, str) or len(prompt) > _SHORT:
+        if not isinstance(self._prompt, str) or len(self._prompt) > _SHORT:
             return None
         from otel_prompt_trace.core.text import sha256_text
 
-        return sha256_text(prompt)
+        return sha256_text(self._prompt)
 
     def _take_stock(self, frame: Frame, writer: str) -> None:
         """Runs on the shipper's thread while the model is answering."""
         from otel_prompt_trace.capture.provisional import take_stock
 
         self._provisional = take_stock(frame, writer, self.id, self._query.offers.pieces())
-
-
-def _placed(piece: Piece, call: str) -> Event:
-    """A piece event without its text, which the prompt in the same append holds."""
-    event: Event = {
-        "kind": "piece",
-        "call": call,
-        "producer": piece.producer,
-        "trust": piece.trust,
-        "segment": piece.segment,
-        "start": piece.start,
-        "end": piece.end,
-    }
-    if piece.source_id is not None:
-        event["source_id"] = piece.source_id
-    if piece.policy != "store":
-        event["policy"] = piece.policy
-    return event
 
 
 def _plain_messages(messages: Any) -> Any:

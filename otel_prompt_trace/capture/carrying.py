@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from opentelemetry import context
 
-from otel_prompt_trace.capture.context import attach, current_call, current_query, detach, with_call, with_query
+from otel_prompt_trace.capture.context import attach, current_call, current_query, detach, with_call
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,9 +55,7 @@ def carry(function: Callable[P, R]) -> Callable[P, R]:
 def _here() -> context.Context:
     """The context of here, with what stands beside it where the current one keeps nothing of ours."""
     scope, query, call = context.get_current(), current_query(), current_call()
-    if query is None:
-        return scope
-    return with_query(query, scope) if call is None else with_call(query, call, scope)
+    return scope if query is None else with_call(query, call, scope)
 
 
 def _bound(result: Any, scope: context.Context) -> Any:

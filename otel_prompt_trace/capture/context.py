@@ -165,14 +165,14 @@ def current_slot() -> Slot | None:
     return found  # type: ignore[no-any-return]
 
 
-def with_query(query: OpenQuery, scope: context.Context) -> context.Context:
-    """``scope`` with ``query`` open in it; calls of an outer query are not open there."""
-    return context.set_value(_CALL, None, context.set_value(_QUERY, query, scope))
+def holding(query: OpenQuery, call: OpenCall | None = None) -> dict[str, Any]:
+    """What a context holds where ``query`` and its ``call`` are open; calls of an outer query are not open there."""
+    return {_QUERY: query, _CALL: call}
 
 
-def with_call(query: OpenQuery, call: OpenCall, scope: context.Context) -> context.Context:
+def with_call(query: OpenQuery, call: OpenCall | None, scope: context.Context) -> context.Context:
     """``scope`` with ``query`` and its ``call`` open in it, also in a thread that the query's context never reached."""
-    return context.set_value(_CALL, call, context.set_value(_QUERY, query, scope))
+    return context.Context({**scope, **holding(query, call)})
 
 
 def with_slot(slot: Slot) -> context.Context:

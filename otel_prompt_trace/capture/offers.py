@@ -17,13 +17,14 @@ class Offers:
     A refresh that asks for the text to be withheld is a new offer: it was not withheld before.
     """
 
-    __slots__ = ("_by_length", "_by_text")
+    __slots__ = ("_by_length", "_by_text", "_events")
 
     def __init__(self) -> None:
         # By length, not by text: equal texts are mostly the same object, and a hash would read every character. Only
         # where many texts of one producer are equally long is each hashed, once, rather than compared with all others.
         self._by_length: dict[tuple[str, str | None, int], list[Event]] = {}
         self._by_text: dict[tuple[str, str | None, int], set[tuple[str, str | None]]] = {}
+        self._events: list[Event] = []  # the offers, as they came
 
     def add(self, event: Event) -> bool:
         """Keep an offer; False where it stands already."""
@@ -40,11 +41,12 @@ class Offers:
         elif any(_equal(other, event) for other in same):
             return False
         same.append(event)
+        self._events.append(event)
         return True
 
     def events(self) -> list[Event]:
         """The offers, as piece events without a call."""
-        return [event for same in list(self._by_length.values()) for event in list(same)]
+        return list(self._events)
 
     def pieces(self) -> list[Piece]:
         """The offers as pieces."""
@@ -53,7 +55,7 @@ class Offers:
         return [piece_of(event) for event in self.events()]
 
     def __len__(self) -> int:
-        return sum(len(same) for same in list(self._by_length.values()))
+        return len(self._events)
 
 
 def _equal(one: Event, other: Event) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import baggage
 
 from otel_prompt_trace.capture.call import Call
-from otel_prompt_trace.capture.context import OpenQuery, current_slot, with_query
+from otel_prompt_trace.capture.context import OpenQuery, current_slot, holding
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.capture.hits import as_hits, as_ids
 from otel_prompt_trace.capture.offers import Offers
@@ -120,16 +120,18 @@ class Query:
             prompt_tokens: your own count; by default it is counted when the record is read.
             encoding: the tokenizer to count with, for a model that no public table knows.
         """
-        named = {
-            "model": model,
-            "temperature": temperature,
-            "tools": tools,
-            "response_format": response_format,
-            "prompt_tokens": prompt_tokens,
-            "encoding": encoding,
-            "parameters": parameters or None,
-        }
-        return Call(self, prompt, {name: value for name, value in named.items() if value is not None})
+        given: Event = {} if model is None else {"model": model}
+        for name, value in (
+            ("temperature", temperature),
+            ("tools", tools),
+            ("response_format", response_format),
+            ("prompt_tokens", prompt_tokens),
+            ("encoding", encoding),
+            ("parameters", parameters or None),
+        ):
+            if value is not None:
+                given[name] = value
+        return Call(self, prompt, given)
 
     @never_raises
     def retrieved(
@@ -211,10 +213,12 @@ class Query:
         """Append what was kept, and ``events`` of the span of ``scope`` after it, in one go."""
         if self._runtime is None:
             return None
-        batch: list[Event] = []
-        while self._waiting:
-            batch.append(self._waiting.popleft())
-        batch += events
+        batch = events
+        if self._waiting:
+            batch = []
+            while self._waiting:
+                batch.append(self._waiting.popleft())
+            batch += events
         if not batch:
             return None
         try:
@@ -247,11 +251,9 @@ class Query:
         slot = current_slot()
         if slot is not None and slot.qid is None:
             slot.qid = self.qid
-        self._scope.open(self._runtime, "query", self.qid)
-        scope = with_query(self, self._scope.here())
-        if self._runtime.settings.propagate:
-            scope = baggage.set_baggage(attributes.QID, self.qid, scope)
-        self._scope.enter(scope)
+        self._scope.open(self._runtime, "query", {attributes.QID: self.qid})
+        carried = baggage.set_baggage(attributes.QID, self.qid) if self._runtime.settings.propagate else {}
+        self._scope.enter({**carried, **holding(self)})
         self._began = self._runtime.sources.perf_ns()
         if self.policy != "store":
             self._runtime.withhold(self.qid)

@@ -13,12 +13,12 @@ from opentelemetry import context, trace
 
 from otel_prompt_trace.capture.context import Attached, attach, detach, is_current
 from otel_prompt_trace.capture.guard import span_never_raises
-from otel_prompt_trace.core import attributes
 
 if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime
 
 _OWNER = context.create_key("prompt_trace-scope")
+(_SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, context.Context())  # where a context keeps its current span
 
 
 class SpanScope:
@@ -35,22 +35,22 @@ class SpanScope:
         self._attached: Attached | None = None
 
     @span_never_raises
-    def open(self, runtime: Runtime, name: str, qid: str) -> None:
-        """Start the span, below the one that is current here."""
-        self.span = runtime.tracer.start_span(name, attributes={attributes.QID: qid})
-        self.recording = self.span.is_recording()
-        here = self.span.get_span_context()
+    def open(self, runtime: Runtime, name: str, values: Mapping[str, Any] | None = None) -> None:
+        """Start the span with these attributes, below the one that is current here."""
+        span = self.span = runtime.tracer.start_span(name, attributes=values)
+        self.recording = span.is_recording()
+        here = span.get_span_context()
         if here.is_valid:
             self.ids = {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
 
-    def here(self) -> context.Context:
-        """The context in which the span is current: the one of here where there is no span."""
-        return context.get_current() if self.span is trace.INVALID_SPAN else trace.set_span_in_context(self.span)
-
-    def enter(self, scope: context.Context) -> None:
-        """Make ``scope`` the context of what follows."""
-        self._before = context.get_current()
-        self._attached = attach(context.set_value(_OWNER, self, scope))
+    def enter(self, held: Mapping[str, Any]) -> None:
+        """Make the span the current one of what follows, and put ``held`` into its context as well."""
+        # One context made at once: each value that is set by OpenTelemetry's own function copies it twice.
+        before = self._before = context.get_current()
+        ours: dict[str, Any] = {_OWNER: self}
+        if self.span is not trace.INVALID_SPAN:  # else the span around stays the current one
+            ours[_SPAN] = self.span
+        self._attached = attach(context.Context({**before, **held, **ours}))
 
     def leave(self, error: BaseException | None) -> None:
         """End the span and go back to the context of before.
@@ -73,11 +73,6 @@ class SpanScope:
     def before(self) -> context.Context | None:
         """The context in which this one was entered."""
         return self._before
-
-    @span_never_raises
-    def describe(self, values: Mapping[str, Any]) -> None:
-        """Put attributes on the span."""
-        self.span.set_attributes(values)
 
     @span_never_raises
     def _end(self, error: BaseException | None) -> None:

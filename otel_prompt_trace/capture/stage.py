@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.capture.spans import SpanScope
+from otel_prompt_trace.core import attributes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,8 +38,8 @@ class Stage:
         runtime = self._query.runtime
         if runtime is None:
             return
-        self._scope.open(runtime, self.name, self._query.qid)
-        self._scope.enter(self._scope.here())
+        self._scope.open(runtime, self.name, {attributes.QID: self._query.qid})
+        self._scope.enter({})
         self._began = runtime.sources.perf_ns()
 
     @never_raises

@@ -2,18 +2,22 @@
 
 An instrumentation hands over the prompt as it understood it, often twice. Where the bytes that were sent are recorded
 in the same delivery, each of its values is compared with them: what it reported that was not sent stays, as text; of
-what was sent and not reported the places are named; the value itself gives way to its sha256 and length. A value that
-nobody here can read stays whole. So does an answer, unless the wire gave it whole as well.
+what was sent and not reported the places are named; the value itself gives way to its sha256 and length. It does so
+only if every text in it stands in what was sent, or in what stays: one report may be read from one value, and another
+value beside it tell more. What nobody here can read stays whole. So does an answer, unless the wire gave it as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from otel_prompt_trace.core.contained import Texts
 from otel_prompt_trace.core.conventions import content_event, content_key
+from otel_prompt_trace.core.conventions.values import decoded
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.rendering import compare
 from otel_prompt_trace.core.request_parts import split_request, visible_parts
@@ -22,6 +26,17 @@ from otel_prompt_trace.core.sightings import read_content
 from otel_prompt_trace.core.text import CutText, sha256_text, wrap
 
 _IN = frozenset({"in", "system", "tools", "schema", "params"})
+_ANSWER = ("output", "finish_reason", "usage", "model", "response_id")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """What the wire told of one call: its request and its answer, and the texts in them."""
+
+    request: Event
+    answer: Event
+    sent: Texts
+    given: Texts
 
 
 def beside_the_wire(events: Iterable[Event]) -> list[Event]:
@@ -35,59 +50,96 @@ def beside_the_wire(events: Iterable[Event]) -> list[Event]:
         for e in listed
         if e["kind"] == "response" and e.get("evidence") == "wire" and "output" in e and not e.get("unfinished")
     }
+    told = {event.get("call") for event in listed if event["kind"] == "content"} & sent.keys()
+    wires = {call: _wire(sent[call], answers.get(call, {})) for call in told}
     return [
-        _lessened(event, sent[event["call"]], answers.get(event["call"]))
-        if event["kind"] == "content" and event.get("call") in sent
-        else event
+        _lessened(event, wires[event["call"]]) if event["kind"] == "content" and event.get("call") in wires else event
         for event in listed
     ]
 
 
 def difference(told: Mapping[str, Any], sent: Event) -> dict[str, Any] | None:
-    """What a reported request and the one that was sent have not in common; None where one of them can't be read."""
+    """What a reported request and the one that was sent have not in common; None where one of them can't be read.
+
+    ``reported_only`` lists texts that were not sent, ``not_reported`` characters of the prompt, by path,
+    ``not_reported_parts`` definitions and schemas that were not reported whole. ``moved``: in another order.
+    """
     reported, real = split_request(told), split_request(sent)
     if reported is None or real is None:
         return None
-    found = compare(_filled(reported[0]), real[0])
-    only = [
-        {"path": segment.path, "text": segment.text}
-        for segment, place in zip(_filled(reported[0]).segments, found.places, strict=True)
-        if place is None
-    ]
-    seen = visible_parts(told)
-    kinds = {_kind(name) for name in seen}
-    missing = [name for name in visible_parts(sent) if _kind(name) not in kinds]
+    filled = _filled(reported[0])
+    found = compare(filled, real[0])
+    placed = list(zip(filled.segments, found.places, strict=True))
+    standing = [(place, segment.text) for segment, place in placed if place is not None]
+    parts = Texts(visible_parts(told).values())
     differing = {
-        "reported_only": only,
+        "reported_only": [{"path": segment.path, "text": segment.text} for segment, place in placed if place is None],
         "not_reported": [{"path": part.path, "chars": part.chars} for part in found.added],
-        "not_reported_parts": missing,
-        "moved": found.moved,
+        "not_reported_parts": [name for name, part in visible_parts(sent).items() if not parts.hold(part, codes=True)],
+        # Equal texts may have changed places: nobody can tell.
+        "moved": [text for _, text in standing] != [text for _, text in sorted(standing)],
     }
     return {name: value for name, value in differing.items() if value}
 
 
-def _lessened(event: Event, sent: Event, answer: Event | None) -> Event:
-    if any(_was_cut(run) for run in sent["body"]) or _holds_cuts(event.get("values")):
+def _wire(request: Event, answer: Event) -> _Wire:
+    body = [decoded(run) for run in request["body"]] if len(request["body"]) == 1 else []
+    return _Wire(request, answer, Texts(body), Texts([answer[name] for name in _ANSWER if name in answer]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What could be read of one report, and so which of its values may give way."""
+
+    wire: _Wire
+    difference: Mapping[str, Any] | None
+    same_answer: bool
+
+    def gives_way(self, name: str, value: Any, direction: str | None) -> bool:
+        """Whether a value tells nothing that is not kept elsewhere."""
+        sent, given = self.wire.sent, self.wire.given
+        if direction in _IN:
+            return self.difference is not None and all(map(self._stays, sent.unknown(value, name)))
+        if direction == "out":
+            return self.same_answer and all(map(sent.hold, given.unknown(value, name, codes=True)))
+        if direction == "both" and self.difference is not None and self.same_answer:
+            return all(given.hold(leaf) or self._stays(leaf) for leaf in sent.unknown(value, name, codes=True))
+        return False
+
+    def event_gives_way(self, name: str, told: Any) -> bool:
+        """The same of a span event or log record, with all that it carries."""
+        kind = content_event(name)
+        if kind is None or not isinstance(told, Mapping):
+            return False
+        attributes = told.get("attributes") or {}
+        return (told.get("body") is None or self.gives_way("", told["body"], kind.direction)) and all(
+            self.gives_way(key, value, _direction(key, None if "." in key else kind.direction))
+            for key, value in attributes.items()
+        )
+
+    def _stays(self, leaf: Any) -> bool:
+        """Whether a text that was reported only stays in what is said of the difference."""
+        only = (self.difference or {}).get("reported_only", ())
+        return isinstance(leaf, str) and any(leaf in text["text"] for text in only)
+
+
+def _lessened(event: Event, wire: _Wire) -> Event:
+    if any(_was_cut(run) for run in wire.request["body"]) or _holds_cuts(event.get("values")):
         return event  # what a policy left is little enough
     told = read_content(event)
-    found = None if told.request is None else difference(told.request, sent)
-    known = set(_IN) if found is not None else set()
-    if answer is not None and told.response is not None and told.response.get("output") == answer.get("output"):
-        known.add("out")
-    if known >= {*_IN, "out"}:
-        known.add("both")
+    found = None if told.request is None else difference(told.request, wire.request)
+    output = None if told.response is None else told.response.get("output")
+    reading = _Reading(wire, found, output is not None and output == wire.answer.get("output"))
     values, digests = {}, {}
     for key, value in (event.get("values") or {}).items():
-        place = content_key(key)
-        if place is not None and place.direction in known:
+        if reading.gives_way(key, value, _direction(key)):
             digests[key] = _digest(value)
         else:
             values[key] = value
     carried = []
     for item in event.get("events") or ():
         name = next(iter(item), "")
-        kind = content_event(name)
-        if kind is not None and kind.direction in known:
+        if reading.event_gives_way(name, item.get(name)):
             digests[f"event {len(digests)} {name}"] = _digest(item[name])
         else:
             carried.append(item)
@@ -98,12 +150,13 @@ def _lessened(event: Event, sent: Event, answer: Event | None) -> Event:
     return lessened if found is None else {**lessened, "difference": found}
 
 
+def _direction(key: str, otherwise: str | None = None) -> str | None:
+    place = content_key(key)
+    return otherwise if place is None else place.direction
+
+
 def _filled(prompt: Split) -> Split:
     return Split(tuple(segment for segment in prompt.segments if segment.text), prompt.outside)
-
-
-def _kind(name: str) -> str:
-    return "tools" if "tool" in name.lower() or "function" in name.lower() else "schema"
 
 
 def _digest(value: Any) -> dict[str, Any]:

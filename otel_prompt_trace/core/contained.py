@@ -37,32 +37,31 @@ class Texts:
         self._all: str | None = None
 
     def hold(self, value: Any, name: str = "", *, codes: bool = False) -> bool:
-        """Whether every text of a value is a whole one of these, or a part of one.
+        """Whether every text of a value is a whole one of these, or a part of one: see :meth:`unknown`."""
+        return not any(True for _ in self.unknown(value, name, codes=codes))
+
+    def unknown(self, value: Any, name: str = "", *, codes: bool = False, depth: int = 0) -> Iterator[Any]:
+        """The leaves of a value that are neither one of these nor a part of one.
 
         Args:
             name: under which the value was reported.
             codes: numbers, and words that may be an id or a code, are let pass.
+            depth: how deep in JSON within JSON the value stood.
         """
-        return not any(True for _ in self._unknown(value, name, codes, 0))
-
-    def _unknown(self, value: Any, name: str, codes: bool, depth: int) -> Iterator[Any]:
         for field, leaf in _leaves(value, name.rpartition(".")[2]):
-            if leaf in self._leaves:
+            if leaf in self._leaves or (codes and _is_code(leaf)):
                 continue
             if not isinstance(leaf, str):
-                if not codes:
-                    yield leaf
+                yield leaf
             elif field is _NAME:
-                if not (Withheld.is_field(leaf) or (codes and _CODE.fullmatch(leaf))):
+                if not Withheld.is_field(leaf):
                     yield leaf
-            elif (field in _KINDS and _KIND.fullmatch(leaf)) or (codes and _CODE.fullmatch(leaf)):
-                continue
-            elif leaf not in self._joined():
+            elif leaf not in self._joined() and not (field in _KINDS and _KIND.fullmatch(leaf)):
                 opened = decoded(leaf) if depth < _DEPTH else leaf
                 if opened is leaf:
                     yield leaf
                 else:
-                    yield from self._unknown(opened, name, codes, depth + 1)
+                    yield from self.unknown(opened, str(field), codes=codes, depth=depth + 1)
 
     def _joined(self) -> str:
         if self._all is None:
@@ -71,6 +70,10 @@ class Texts:
 
 
 _NAME: Any = object()  # stands where a leaf is the name of a field itself
+
+
+def _is_code(leaf: Any) -> bool:
+    return not isinstance(leaf, str) or _CODE.fullmatch(leaf) is not None
 
 
 def _leaves(value: Any, name: Any = "") -> Iterator[tuple[Any, Any]]:

@@ -43,7 +43,7 @@ SETTINGS = named(
     tool_choice toolChoice function_call parallel_tool_calls
     stream stream_options include background store service_tier serviceTier performanceConfig performance_config
     user safety_identifier safety_settings safetySettings metadata requestMetadata request_metadata labels tags
-    cache_control prompt_cache_key prompt_cache_retention inference_geo betas
+    cache_control prompt_cache_key prompt_cache_retention prompt_cache_options inference_geo betas
     timeout extra_headers extra_query headers http_options httpOptions api_base base_url api_version api_key
     organization project region"""
 )
@@ -60,8 +60,10 @@ def content_of(name: str, path: str, value: Any) -> Iterator[Segment | Outside]:
         if value:
             yield Outside(path, "reference", value[:200] if isinstance(value, str) else name, value)
     elif name == "prompt" and isinstance(value, Mapping):  # stored with the provider, filled in with variables
-        yield Outside(child(path, "id"), "reference", str(value.get("id"))[:200], value.get("id"))
-        yield from leaves(value.get("variables"), child(path, "variables"), name, None)
+        if value.get("id"):
+            yield Outside(child(path, "id"), "reference", str(value["id"])[:200], value["id"])
+        rest = {key: item for key, item in value.items() if key not in ("id", "version")}
+        yield from leaves(rest, path, name, None)
     elif name == "text" and isinstance(value, Mapping):  # how the answer is to look
         rest = {key: item for key, item in value.items() if key not in ("format", "verbosity")}
         yield from leaves(rest, path, name, None)

@@ -6,9 +6,11 @@ record is graded by. It behaves like a builder, and gives either one string or a
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
-from otel_prompt_trace.core.pieces import Piece, check_labels
+from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.pieces import POLICIES, TRUST, Piece, check_labels
 from otel_prompt_trace.core.segments import Segment
 
 LITERAL = "literal"
@@ -24,13 +26,16 @@ class Prompt:
     'Answer from the context.\n\nWhy?'
     """
 
-    __slots__ = ("_chars", "_pieces", "_roles", "_texts")
+    __slots__ = ("_before", "_end", "_placed", "_roles", "_segment", "_texts", "_withheld")
 
     def __init__(self) -> None:
         self._roles: list[str | None] = []  # of each segment; None for the single string
         self._texts: list[list[str]] = []
-        self._chars: list[int] = []
-        self._pieces: list[Piece] = []
+        self._segment = -1  # the one that is added to; none yet
+        self._before = 0  # characters in the segments before it
+        self._end = 0  # its own
+        self._placed: list[Event] = []
+        self._withheld: list[str] = []
 
     def add(
         self,
@@ -49,15 +54,22 @@ class Prompt:
         """
         if not isinstance(text, str):
             raise TypeError(f"a piece's text is a str, not {type(text).__name__}")
-        check_labels(trust, policy)
-        if not self._texts:
+        if trust not in TRUST or policy not in POLICIES:
+            check_labels(trust, policy)
+        if self._segment < 0:
             self._open(None)
-        start = self._chars[-1]
-        end = start + len(text)
-        piece = Piece(producer, text, trust, policy, source_id, segment=len(self._texts) - 1, start=start, end=end)
-        self._pieces.append(piece)
-        self._texts[-1].append(text)
-        self._chars[-1] = end
+        segment, start = self._segment, self._end
+        self._end = end = start + len(text)
+        self._texts[segment].append(text)
+        placed: Event = {
+            "kind": "piece", "producer": producer, "trust": trust, "segment": segment, "start": start, "end": end,
+        }  # fmt: skip
+        if source_id is not None:
+            placed["source_id"] = source_id
+        if policy != "store":
+            placed["policy"] = policy
+            self._withheld.append(text)
+        self._placed.append(placed)
         return self
 
     def literal(self, text: str) -> Prompt:
@@ -96,7 +108,33 @@ class Prompt:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """Every piece with its segment and offsets, in the order of placement."""
-        return tuple(self._pieces)
+        texts = chain.from_iterable(self._texts)  # one for each piece, in the same order
+        return tuple(
+            Piece(
+                placed["producer"],
+                text,
+                placed["trust"],
+                placed.get("policy", "store"),
+                placed.get("source_id"),
+                segment=placed["segment"],
+                start=placed["start"],
+                end=placed["end"],
+            )
+            for placed, text in zip(self._placed, texts, strict=True)
+        )
+
+    @property
+    def placed(self) -> list[Event]:
+        """The pieces as events without call and text, made as they were added so that a call makes nothing twice.
+
+        Its text is the prompt's, between the offsets. The list is a copy, its events are the prompt's own.
+        """
+        return list(self._placed)
+
+    @property
+    def withheld(self) -> list[str]:
+        """The texts of the pieces whose policy keeps no text."""
+        return list(self._withheld)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -117,15 +155,17 @@ class Prompt:
         return self.text
 
     def __len__(self) -> int:
-        return sum(self._chars)
+        return self._before + self._end
 
     def __repr__(self) -> str:
-        return f"Prompt(chars={len(self)}, pieces={len(self._pieces)})"
+        return f"Prompt(chars={len(self)}, pieces={len(self._placed)})"
 
     def _open(self, role: str | None) -> None:
         self._roles.append(role)
         self._texts.append([])
-        self._chars.append(0)
+        self._segment += 1
+        self._before += self._end
+        self._end = 0
 
 
 def replay(pieces: tuple[Piece, ...], segments: int) -> tuple[str, ...] | None:

@@ -66,6 +66,9 @@ def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
         "evidence": call.evidence,
         "census": None if census is None else _census(grade),
     }
+    held = [part for part in (call.prompt.outside if call.prompt is not None else ()) if part.kind == "reference"]
+    if held:
+        shape["held_by_reference"] = [{"path": part.path, "what": part.detail} for part in held]
     if call.attempts:
         shape["as_sent_to"] = call.attempts[0].host
         named = ("bytes", "sha256", "hmac_sha256", "parts")

@@ -44,12 +44,13 @@ def check_qid(text: object) -> str:
 
 def ulid(milliseconds: int, randomness: int) -> str:
     """A ULID of 26 upper-case characters from a time in milliseconds and 80 random bits."""
-    value = (milliseconds & 0xFFFFFFFFFFFF) << 80 | randomness & 0xFFFFFFFFFFFFFFFFFFFF
-    pairs = []
-    for _ in range(13):
-        pairs.append(_PAIRS[value & 0x3FF])
-        value >>= 10
-    return "".join(reversed(pairs))
+    time, high, low = milliseconds & 0xFFFFFFFFFFFF, randomness >> 40 & 0xFFFFFFFFFF, randomness & 0xFFFFFFFFFF
+    two = _PAIRS  # 10 bits each
+    return (
+        f"{two[time >> 40]}{two[time >> 30 & 1023]}{two[time >> 20 & 1023]}{two[time >> 10 & 1023]}{two[time & 1023]}"
+        f"{two[high >> 30]}{two[high >> 20 & 1023]}{two[high >> 10 & 1023]}{two[high & 1023]}"
+        f"{two[low >> 30]}{two[low >> 20 & 1023]}{two[low >> 10 & 1023]}{two[low & 1023]}"
+    )
 
 
 def ulid_factory(now_ns: Callable[[], int], random_bits: Callable[[int], int]) -> Callable[[], str]:

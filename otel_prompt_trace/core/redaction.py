@@ -17,17 +17,23 @@ LABEL = "redact"
 _FAILED = f"{LABEL}:failed"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+_KEY_CHARACTER = r"[A-Za-z0-9_-]"
 
 _PATTERNS: dict[str, re.Pattern[str]] = {
-    "email": re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+"),
+    "email": re.compile(r"[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"),
     "phone": re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9]{0,2}(?:[ ./()-]{0,2}[0-9]){6,12}(?!\w)"),
     "iban": re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
-    "credit_card": re.compile(r"(?<![0-9])(?:[0-9][ -]?){12,18}[0-9](?![0-9])"),
-    "ipv4": re.compile(rf"(?<![0-9.])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9.])"),
+    # As they are printed: in one, by fours, or as American Express does; the first digit is that of a bank's card.
+    "credit_card": re.compile(
+        r"(?<![0-9])(?:[2-6][0-9]{12,18}|[2-6][0-9]{3}(?:([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{1,4}(?:\1[0-9]{1,3})?"
+        r"|([ -])[0-9]{6}\2[0-9]{4,5}))(?![0-9])"
+    ),
+    "ipv4": re.compile(rf"(?<![0-9.])(?:{_OCTET}\.){{3}}{_OCTET}(?!\.?[0-9])"),
     "secret": re.compile(
-        r"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}\b"
-        r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bAKIA[A-Z0-9]{16}\b|\bxox[abpr]-[A-Za-z0-9-]{10,}\b"
-        r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|(?i:\bbearer) +[A-Za-z0-9._~+/-]{16,}=*"
+        rf"(?<!{_KEY_CHARACTER})(?:(?:sk|pk|rk)[-_](?={_KEY_CHARACTER}*[A-Za-z0-9]{{16}}){_KEY_CHARACTER}+"
+        rf"|gh[pousr]_[A-Za-z0-9]{{20,}}|github_pat_{_KEY_CHARACTER}{{20,}}|AKIA[A-Z0-9]{{16}}(?!{_KEY_CHARACTER})"
+        rf"|xox[abpr]-{_KEY_CHARACTER}{{10,}}|(?<!\.)eyJ{_KEY_CHARACTER}{{8,}}\.{_KEY_CHARACTER}{{8,}}\.{_KEY_CHARACTER}{{8,}})"
+        r"|(?i:\bbearer) +[A-Za-z0-9._~+/-]{16,}=*"
     ),
 }  # fmt: skip
 PATTERNS = tuple(_PATTERNS)
@@ -64,11 +70,13 @@ def places(redact: Redactor, text: str) -> Sequence[tuple[int, int, str]]:
 
 
 def _place(found: Any, length: int) -> tuple[int, int, str]:
-    start, end, *label = found
-    if not 0 <= int(start) <= int(end) <= length:
+    if not isinstance(found, tuple | list) or not 2 <= len(found) <= 3 or any(isinstance(n, bool) for n in found[:2]):
+        raise ValueError("no place")
+    start, end = found[0].__index__(), found[1].__index__()  # neither a float nor a text of digits is a place
+    if not 0 <= start <= end <= length:
         raise ValueError("a place outside the text")
-    name = str(label[0]) if label and _NAME.fullmatch(str(label[0])) else ""
-    return int(start), int(end), f"{LABEL}:{name}" if name else LABEL
+    named = len(found) == 3 and isinstance(found[2], str) and _NAME.fullmatch(found[2])
+    return start, end, f"{LABEL}:{found[2]}" if named else LABEL
 
 
 def _by_pattern(name: str) -> Redactor:

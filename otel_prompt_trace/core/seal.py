@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from otel_prompt_trace.core.bodies.cutting import places_to_cut
-from otel_prompt_trace.core.bodies.runs import cut_runs
+from otel_prompt_trace.core.bodies.runs import cut_runs, parts_of
 from otel_prompt_trace.core.bodies.scan import scan
 from otel_prompt_trace.core.census import take
 from otel_prompt_trace.core.cutting import Digest, Place, cut_names, cut_outside, cut_text, cut_value, replace_at
@@ -236,6 +236,7 @@ def _cut_fields(event: Event, policy: str, digest: Digest) -> Event:
     texts = _TEXTS.get(event["kind"], ())
     if event["kind"] == "request":  # of a shape that can't be taken apart
         texts = (*texts, "prompt", "messages", "tools", "response_format", "body")
+        event = {name: item for name, item in event.items() if name != "sha256"}
     cut = {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
     if event["kind"] == "feedback" and "fields" in cut:  # whoever gives feedback names its fields as well
         cut["fields"] = cut_names(cut["fields"], digest)
@@ -279,18 +280,29 @@ def _cut_body(
     """The same of a request as it was sent: stretches of its bytes are cut, and what is left is as it was sent."""
     text: str = event["body"][0]
     places = list(places_to_cut(text, scan(text), policy, hidden))
-    described = [
-        _described(s, {"hmac_sha256": digest(s.text)} if cut and s.text else {"sha256": sha256_text(s.text)})
-        for n, s in enumerate(prompt.segments)
-        for cut in [policy != "store" or n in cuts]
-    ]
     body = {**event, "body": cut_runs(text, places, digest)}
+    kept = parts_of(body["body"])  # the same parts, with paths in which no name is left that was cut
+    if kept is None or len(kept.prompt.segments) != len(prompt.segments):
+        return _cut_fields(event, "hash", digest)
+    described = [
+        _described(
+            replace(s, path=left.path),
+            {"hmac_sha256": digest(s.text)}
+            if s.text and (policy != "store" or n in cuts or left.cuts)
+            else {"sha256": sha256_text(s.text)},
+        )
+        for n, (s, left) in enumerate(zip(prompt.segments, kept.prompt.segments, strict=True))
+    ]
     if any(place.policy != SECRET for place in places):  # no secret can be guessed from it, a short text can
         body["hmac_sha256"] = digest(text)
         del body["sha256"]
     if policy != "store" and visible_parts(event):
         body["model_visible_withheld"] = True
-    prompt = replace(prompt, outside=tuple(_cut_described(part, policy, hidden) for part in prompt.outside))
+    outside = kept.prompt.outside
+    if len(outside) == len(prompt.outside):
+        named = (_cut_described(part, policy, hidden) for part in prompt.outside)
+        outside = tuple(replace(part, path=left.path) for part, left in zip(named, outside, strict=True))
+    prompt = replace(prompt, outside=outside)
     return _with_segments(body, prompt, described)
 
 

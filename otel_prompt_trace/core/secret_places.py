@@ -32,6 +32,9 @@ _ENDINGS = tuple(f'{end}"' for end in ("eaders", "_query", "uthorization", "_tok
 _scan: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]  # what the quotes hold, and its end
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[-+.\w]+")
+_TOKEN = re.compile(
+    r'"([^"\\]*(?:\\.[^"\\]*)*)"([ \t\r\n]*:)?|([\[{])|([\]}])|(-?[0-9][-+.0-9a-zA-Z]*)|([a-z]+)|(")', re.DOTALL
+)
 _DEPTH = 100
 _DECODER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str)  # for what is read past and never used
 
@@ -118,8 +121,8 @@ class _Walk:
         """Where the value that begins at ``at`` ends; ``named`` says whether the names in it are a request's."""
         at = self._skip(at)
         first = self._text[at : at + 1]
-        if depth > _DEPTH:
-            raise ValueError("too deep")
+        if depth > _DEPTH:  # too deep to be looked at: in doubt nothing is kept
+            return self._all(at, secret=True)
         if first == "{":
             return self._object(at + 1, secret=secret, named=named, depth=depth)
         if first == "[":
@@ -145,13 +148,33 @@ class _Walk:
             names.append(name)
             at = self._skip(self._expect(self._skip(at), ":"))
             if not secret and _is_told(name, is_object=self._text[at : at + 1] == "{"):
-                _, at = _DECODER.raw_decode(self._text, at)
+                at = self._past(at)
             else:
                 at = self._field(name, at, secret=secret, named=named, depth=depth)
             at = self._next(at, "}")
         if not secret and _is_message(names):
             del self.places[before:]
         return at + 1
+
+    def _past(self, at: int) -> int:
+        try:
+            return _DECODER.raw_decode(self._text, at)[1]
+        except RecursionError:
+            return self._all(at, secret=False)
+
+    def _all(self, at: int, *, secret: bool) -> int:
+        """Where a value ends, however deeply nested; if it is ``secret``, so is every string and number in it."""
+        level = 0
+        for token in _TOKEN.finditer(self._text, at):
+            string, named, opened, closed, number, _, unfinished = token.groups()
+            if unfinished:
+                break
+            level += bool(opened) - bool(closed)
+            if secret and ((string and not named) or number):
+                self.places.append(token.span(1 if string else 5))
+            if level <= 0:
+                return token.end()
+        raise ValueError("it ends too early")
 
     def _field(self, name: str, at: int, *, secret: bool, named: bool, depth: int) -> int:
         begins = not secret and named and is_credential(name)

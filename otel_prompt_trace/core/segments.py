@@ -30,7 +30,8 @@ _ARGUMENTS = frozenset({"input", "args", "arguments", "parameters", "response", 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
-_DEPTH = 100  # as deep as a value is stored; a guard against one that holds itself
+LONGEST_SETTING = 1024  # characters; a longer one may be text for the model, whatever it is called
+DEPTH = 100  # as deep as a value is stored; a guard against one that holds itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def leaves(
         return
     elif isinstance(value, bytes | bytearray | memoryview):
         yield Outside(path, "binary", f"{len(value)} bytes", value, around)
-    elif len(around) >= _DEPTH:
+    elif len(around) >= DEPTH:
         yield Outside(path, "reference", "nested too deeply", value)
     elif isinstance(value, Mapping):
         yield from _fields(value, path, key, role, around)
@@ -147,13 +148,17 @@ def _fields(
 ) -> Iterator[Segment | Outside]:
     media = None if key is None else _encoded_media(value, key)
     for name, item in value.items():
-        if key is not None and (name in _ENVELOPE_OBJECTS or (name in _ENVELOPE and isinstance(item, str))):
+        if key is not None and (name in _ENVELOPE_OBJECTS or _is_envelope(name, item)):
             continue
         if media is not None and name == "data":
             yield Outside(child(path, name), "binary", f"{len(item)} characters of {media}", item, (value, *around))
             continue
         below = None if key is None or (name in _ARGUMENTS and not isinstance(item, str)) else str(name)
         yield from leaves(item, child(path, name), below, role, (value, *around))
+
+
+def _is_envelope(name: Any, item: Any) -> bool:
+    return name in _ENVELOPE and isinstance(item, str) and len(item) <= LONGEST_SETTING
 
 
 def _encoded_media(value: Mapping[Any, Any], key: str) -> str | None:

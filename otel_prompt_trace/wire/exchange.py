@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 _MOST_RAW = 8 * 2**20  # bytes of an answer that are held as they came; beyond it they are read as they come
 _MOST_ENCODED = 64 * 2**20  # the same of an answer that is compressed, and can be read only as a whole
 _TAIL = 4096
-_ENDS = (
-    b"[DONE]", b'"message_stop"', b'"response.completed"', b'"response.incomplete"', b'"finishReason"',
-    b'"done":true', b'"done": true', b"messageStop", b'"message-end"', b'"stop_reason"',
+_ENDS = (  # as they stand in a stream's own framing; within a model's text the same words are escaped
+    b"\ndata: [DONE]", b"\ndata:[DONE]", b'"message_stop"', b'"stop_reason":"', b'"stop_reason": "',
+    b'"response.completed"', b'"response.incomplete"', b'"finishReason"', b'"done":true', b'"done": true',
+    b'"message-end"', b":event-type\x07\x00\x0bmessageStop",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from opentelemetry import trace
 from otel_prompt_trace.capture.context import OpenCall, OpenQuery, open_in
 from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.diversion.calls import name_call
+from otel_prompt_trace.diversion.calls import name_call, sent_outside
 from otel_prompt_trace.diversion.entry import Entry, entry_here
 from otel_prompt_trace.diversion.state import SpanState, state_of
 from otel_prompt_trace.diversion.writing import record_in
@@ -36,6 +36,7 @@ class Place:
     query: OpenQuery | None
     call: OpenCall | None
     model: SpanState | None
+    around: SpanState | None  # of the current span, within the same query
     entry: Entry
     context: Any  # of the current span
 
@@ -45,8 +46,8 @@ class Place:
         return self.query is None and self.entry.origin == "minted"
 
     def calls(self) -> SentCalls:
-        """The calls that were sent from here."""
-        owner: Any = self.call or self.model or self.query or self.entry
+        """The calls that were sent from here: a client tries again inside the span in which it tried before."""
+        owner: Any = self.call or self.model or self.around or self.query or self.entry
         with _lock:  # two threads that were each given one of their own would both send its first call
             if owner.sent is None:
                 base = self.call.id if self.call is not None else self.model.id if self.model is not None else None
@@ -55,9 +56,11 @@ class Place:
         return sent
 
     def name(self, call: str) -> None:
-        """Let the model-call spans around know which call was sent inside them."""
+        """Let the model-call spans around know which call was sent inside them, or those that may prove to be such."""
         if self.model is not None:
             name_call(self.model, call)
+        elif self.call is None:
+            sent_outside(self.entry, self.around, call, self.context.span_id, self.runtime.sources.now_ns())
 
     def record(self, events: list[Event], *, flags: int = 0, watcher: Watcher | None = None) -> Ticket:
         """Append events to the record that the request belongs to."""
@@ -73,7 +76,8 @@ def place_here(runtime: Runtime) -> Place:
         query = call = None
     state = state_of(span)
     entry = state.entry if state is not None else entry_here(runtime, span)
-    return Place(runtime, query, call, _innermost(state, entry, query), entry, span.get_span_context())
+    around = state if state is not None and state.query is query else None
+    return Place(runtime, query, call, _innermost(state, entry, query), around, entry, span.get_span_context())
 
 
 def _innermost(state: SpanState | None, entry: Entry, query: OpenQuery | None) -> SpanState | None:

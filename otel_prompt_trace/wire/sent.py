@@ -1,9 +1,9 @@
 """Which call a request on the wire is of.
 
-Within one place (a model-call span, ``q.call()``, else the query or entry) another body is another call. The same body
-to the same host and path is a further attempt of the call before it, if that is over and did not end in a complete
-2xx: a client tries again after a failure, and does not send the same thing twice at once. Two that both succeeded, and
-two that are under way at the same time, are two calls.
+Within one place (``q.call()``, a model-call span, else the span around, the query or the entry) another body is
+another call. The same body to the same host and path is a further attempt of the call before it, if that is over and
+did not end in a complete 2xx: a client tries again after a failure, and does not send the same thing twice at once.
+Two that both succeeded, and two that are under way at the same time, are two calls.
 """
 
 from __future__ import annotations

@@ -217,3 +217,27 @@ def test_feedback_and_tools_are_shown() -> None:
     found = shape(script.record())
     assert found["feedback"][0]["comment"] == "It is seven."
     assert found["tool_calls"][0]["world"] == "sandbox"
+
+
+def test_a_call_as_it_was_sent() -> None:
+    """The body by its size and digest, each attempt with the host that received it, and what is held elsewhere."""
+    body = b'{"model":"m","previous_response_id":"resp_7","input":"How long?"}'
+    script = Script()
+    script("query", origin="query")
+    sent = {"evidence": "wire", "api": "openai.responses", "host": "gateway.example:8443", "path": "/v1/responses"}
+    told = {"evidence": "wire", "api": "openai.responses", "content_type": "application/json", "complete": True}
+    answer = {"id": "r", "model": "m", "status": "completed", "output": [{"type": "message", "role": "assistant"}]}
+    answer["output"][0]["content"] = [{"type": "output_text", "text": "Ten.", "annotations": []}]  # type: ignore[index]
+    script("request", call="k1", attempt=1, body=body, **sent)
+    script("response", call="k1", attempt=1, status=429, ms=3, raw=b'{"error":{"type":"rate"}}', **told)
+    script("request", call="k1", attempt=2, same_body=True, **sent)
+    script("response", call="k1", attempt=2, status=200, ms=9, raw=json.dumps(answer).encode(), **told)
+    found = shape(script.record())
+    assert found["evidence"] == "wire"
+    assert found["as_sent_to"] == "gateway.example:8443"
+    assert found["prompt"] == "How long?"
+    assert found["output"] == "Ten."
+    assert found["held_by_reference"] == [{"path": "previous_response_id", "what": "resp_7"}]
+    assert found["body"]["bytes"] == len(body) == sum(found["body"]["parts"].values())
+    tries = [(one["attempt"], one["status"], one["ms"], one.get("error")) for one in found["attempts"]]
+    assert tries == [(1, 429, 3, "rate"), (2, 200, 9, None)]

@@ -30,6 +30,13 @@ def _lists(name: str) -> Shape:
     return lambda body: isinstance(body.get(name), list)
 
 
+def _anthropic(body: Mapping[str, Any]) -> bool:
+    """Many things that are no model have a path that ends like this one's."""
+    return isinstance(body.get("messages"), list) and not body.keys().isdisjoint(
+        ("model", "max_tokens", "anthropic_version")
+    )
+
+
 def _completion(body: Mapping[str, Any]) -> bool:
     return isinstance(body.get("prompt"), str | list) and "messages" not in body
 
@@ -67,7 +74,7 @@ APIS: tuple[Api, ...] = (
     _api("openai.chat", r"/chat/completions/?", _lists("messages")),
     _api("openai.completions", r"(?<!/chat)/completions/?", _completion),
     _api("openai.responses", r"/responses/?", _responses),
-    _api("anthropic.messages", r"(?:/messages/?|:(?:stream)?[rR]awPredict)", _lists("messages")),
+    _api("anthropic.messages", r"(?:/messages/?|:(?:stream)?[rR]awPredict)", _anthropic),
     _api("google.generate", r":(?:stream)?[gG]enerateContent", _generate),
     _api("bedrock.converse", r"/model/[^/]+/converse(?:-stream)?", _lists("messages")),
     _api("bedrock.invoke", r"/model/[^/]+/invoke(?:-with-response-stream)?", _native),

@@ -6,7 +6,7 @@ content too: nothing hides in an envelope. The four parts add up to the body's l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from otel_prompt_trace.core.parameters import (
     is_schema,
     named,
 )
-from otel_prompt_trace.core.segments import Outside, Segment, Split, child, split_messages
+from otel_prompt_trace.core.segments import DEPTH, LONGEST_SETTING, Outside, Segment, Split, child, split_messages
 from otel_prompt_trace.core.text import utf8
 
 # Settings that stand in bodies and in no client's parameters.
@@ -33,7 +33,6 @@ _LISTED = named("tools response_format") | VISIBLE
 _MESSAGES = "messages"
 _TOKEN_IDS = named("prompt input context")  # given as numbers, they say a text that nobody here can read
 _CONFIGS = NESTED | named("textGenerationConfig options")
-_LONGEST_SETTING = 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def take_apart(body: Any) -> BodyParts:
 
 def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for name, value in body.items():
-        path = name if name.isidentifier() else child("body", name)
+        path = name if name.isidentifier() and name != "body" else child("body", name)
         if name in _CONFIGS and isinstance(value, Mapping):
             for inner, item in value.items():
                 yield str(inner), child(path, inner), item
@@ -85,44 +84,52 @@ def _parts(name: str, path: str, value: Any, visible: dict[str, Any]) -> Iterato
     if name in _LISTED or (name == "format" and isinstance(value, Mapping)):  # Ollama's is a schema, or a word
         if value:
             visible[path] = value
-    elif name == "format":
-        return
-    elif name == "text" and is_schema(value):
-        visible[f"{path}.format"] = value["format"]
+    elif name == "text" and isinstance(value, Mapping):
+        if is_schema(value):
+            visible[f"{path}.format"] = value["format"]
+        settings = ("verbosity",) if is_schema(value) else ("verbosity", "format")
+        yield from _oversized({key: value[key] for key in settings if key in value}, path)
         yield from content_of(name, path, value)
-    elif name in _ENVELOPE:
+    elif name == "format" or name in _ENVELOPE:
         yield from _oversized(value, path)
     elif name in _TOKEN_IDS and _are_numbers(value):
         yield Outside(path, "reference", "token ids", value)
-    elif name == "images" and isinstance(value, Sequence):
+    elif name == "images" and isinstance(value, list):
         for number, item in enumerate(value):
+            place = f"{path}[{number}]"
             if isinstance(item, str):
-                yield Outside(f"{path}[{number}]", "binary", f"{len(item)} characters", item, (value,))
-    elif name == _MESSAGES and isinstance(value, Sequence) and not isinstance(value, str):
-        taken = split_messages(value, _MESSAGES)
+                yield Outside(place, "binary", f"{len(item)} characters", item, (value,))
+            else:
+                yield from content_of(name, place, item)
+    elif name == _MESSAGES and isinstance(value, list):
+        taken = split_messages(value, path)
         yield from taken.segments
         yield from taken.outside
     else:
         yield from content_of(name, path, value)
 
 
-def _oversized(value: Any, path: str) -> Iterator[Segment]:
+def _oversized(value: Any, path: str, depth: int = 0) -> Iterator[Segment | Outside]:
     """Strings in a known parameter that are too long to be a setting."""
     if isinstance(value, str):
-        if len(value) > _LONGEST_SETTING:
+        if len(value) > LONGEST_SETTING:
             yield Segment(path, value)
+    elif isinstance(value, Mapping | list) and depth > DEPTH:
+        yield Outside(path, "reference", "nested too deeply", value)
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            yield from _oversized(item, child(path, name))
-    elif isinstance(value, Sequence):
+            yield from _oversized(item, child(path, name), depth + 1)
+    elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _oversized(item, f"{path}[{number}]")
+            yield from _oversized(item, f"{path}[{number}]", depth + 1)
 
 
 def _are_numbers(value: Any) -> bool:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    """Whether it is a list of token ids, or of several such lists."""
+    if not isinstance(value, list) or not value:
         return False
-    return all(_are_numbers(item) if isinstance(item, list) else isinstance(item, int) for item in value)
+    lists = value if all(isinstance(item, list) and item for item in value) else [value]
+    return all(isinstance(item, int) for listed in lists for item in listed)
 
 
 def _size(text: str, value: Any) -> int:

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from otel_prompt_trace.core.bodies.parts import BodyParts, take_apart
 from otel_prompt_trace.core.bodies.scan import At, NotJson, scan
 from otel_prompt_trace.core.cutting import Digest
+from otel_prompt_trace.core.secret_places import POLICY as SECRET
 from otel_prompt_trace.core.segments import Segment, Split
 from otel_prompt_trace.core.text import FILLER, Cut, CutText, utf8
 
 _BLOB_FILLER = "A"
-_NUMBER = frozenset("0123456789+-.eE")
 
 
 class RawPlace(NamedTuple):
@@ -53,7 +53,7 @@ def cut_runs(text: str, places: Iterable[RawPlace], digest: Digest) -> list[Any]
         if start > reached:
             runs.append(text[reached:start])
         raw = text[start:end]
-        quoted = text[start - 1 : start] == '"' or any(character not in _NUMBER for character in raw)
+        quoted = policy != SECRET or text[first - 1 : first] == '"'  # of numbers, only those that are secret are cut
         decoded = _decoded(raw) if quoted else raw
         run = {"cut": len(utf8(raw)), "chars": len(decoded), "policy": policy, "hmac_sha256": digest(decoded)}
         runs.append(run if quoted else {**run, "number": True})

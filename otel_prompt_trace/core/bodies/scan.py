@@ -38,9 +38,10 @@ class At(str):
 class Fields(dict[str, Any]):
     """An object of a JSON text; ``start`` and ``end`` delimit it, its braces included."""
 
-    __slots__ = ("end", "start")
+    __slots__ = ("end", "start", "times")
     start: int
     end: int
+    times: dict[str, int]  # how often a name has stood here, for those that stand more than once
 
 
 class Items(list[Any]):
@@ -119,13 +120,16 @@ class _Scanner:
         if isinstance(self.holder, list):
             self.holder.append(value)
         else:
-            name: Any = self.name
-            again = 2
-            while name in self.holder:
-                name = At.of(f"{self.name}{SHADOWED}{again}", name.start, name.end)
-                again += 1
-            self.holder[name] = value
+            self.holder[self.name if self.name not in self.holder else self._again(self.name)] = value
         self.want = "next"
+
+    def _again(self, name: Any) -> At:
+        times = self.holder.times = getattr(self.holder, "times", {})
+        while True:
+            times[name] = times.get(name, 1) + 1
+            numbered = At.of(f"{name}{SHADOWED}{times[name]}", name.start, name.end)
+            if numbered not in self.holder:
+                return numbered
 
     def _open(self, mark: str) -> None:
         if self.want not in ("value", "first"):

@@ -57,6 +57,7 @@ class AnthropicStream:
             told = {field: item for field, item in fields_of(value.get("delta")).items() if item is not None}
             self._message = {**(self._message or {}), **told}
             self._count(value.get("usage"))
+            self.ended = self.ended or "stop_reason" in told  # after it comes message_stop, and nothing else
         self.ended = self.ended or kind == "message_stop"
 
     def _completed(self, value: dict[str, Any]) -> None:

@@ -18,94 +18,102 @@ from otel_prompt_trace.wire.outermost import is_outermost, layer
 from otel_prompt_trace.wire.patching import Patch
 
 
+def _tee_of(base: Any) -> Any:
+    """A subclass of a library's stream class that is told of as it is read."""
+
+    class Tee(base):  # type: ignore[misc]
+        def __init__(
+            self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
+        ) -> None:
+            self._inner, self._each, self._over = inner, each, over
+            self._left = left  # the garbage collector, too, ends a generator that waits
+
+        def __getattr__(self, name: str) -> Any:  # what is asked of the stream beside reading it
+            return getattr(self._inner, name)
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for chunk in self._inner:
+                    self._each(chunk)
+                    yield chunk
+            except GeneratorExit:
+                self._left()
+                raise
+            except BaseException as error:
+                self._over(complete=False, error=error)
+                raise
+            self._over(complete=True)
+
+        def close(self) -> None:
+            try:
+                self._inner.close()
+            finally:
+                self._over(complete=False)
+
+    return Tee
+
+
+def _async_tee_of(base: Any) -> Any:
+    """The same for an event loop."""
+
+    class AsyncTee(base):  # type: ignore[misc]
+        def __init__(
+            self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
+        ) -> None:
+            self._inner, self._each, self._over, self._left = inner, each, over, left
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for chunk in self._inner:
+                    self._each(chunk)
+                    yield chunk
+            except GeneratorExit:
+                self._left()
+                raise
+            except BaseException as error:
+                self._over(complete=False, error=error)
+                raise
+            self._over(complete=True)
+
+        async def aclose(self) -> None:
+            try:
+                await self._inner.aclose()
+            finally:
+                self._over(complete=False)
+
+    return AsyncTee
+
+
 class _Streams:
     """The two tees of one library, made when it is imported."""
 
     def __init__(self, module: str) -> None:
         library = import_module(module)
-        sync_base: Any = library.SyncByteStream
-        async_base: Any = library.AsyncByteStream
+        self.tee, self.async_tee = _tee_of(library.SyncByteStream), _async_tee_of(library.AsyncByteStream)
 
-        class Tee(sync_base):  # type: ignore[misc]
-            """A stream, told of as it is read."""
-
-            def __init__(
-                self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
-            ) -> None:
-                self._inner, self._each, self._over = inner, each, over
-                self._left = left  # the garbage collector, too, ends a generator that waits
-
-            def __iter__(self) -> Iterator[bytes]:
-                try:
-                    for chunk in self._inner:
-                        self._each(chunk)
-                        yield chunk
-                except GeneratorExit:
-                    self._left()
-                    raise
-                except BaseException as error:
-                    self._over(complete=False, error=error)
-                    raise
-                self._over(complete=True)
-
-            def close(self) -> None:
-                try:
-                    self._inner.close()
-                finally:
-                    self._over(complete=False)
-
-        class AsyncTee(async_base):  # type: ignore[misc]
-            """The same for an event loop."""
-
-            def __init__(
-                self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
-            ) -> None:
-                self._inner, self._each, self._over = inner, each, over
-                self._left = left  # the garbage collector, too, ends a generator that waits
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                try:
-                    async for chunk in self._inner:
-                        self._each(chunk)
-                        yield chunk
-                except GeneratorExit:
-                    self._left()
-                    raise
-                except BaseException as error:
-                    self._over(complete=False, error=error)
-                    raise
-                self._over(complete=True)
-
-            async def aclose(self) -> None:
-                try:
-                    await self._inner.aclose()
-                finally:
-                    self._over(complete=False)
-
-        self.tee, self.async_tee = Tee, AsyncTee
-        self.sync_base, self.async_base = sync_base, async_base
-
-    def response(self, stream: Any, exchange: Exchange) -> Any:
+    def response(self, stream: Any, exchange: Exchange, *, sync: bool) -> Any:
         """A response's stream, teed; whoever drops it unread leaves a record all the same."""
-        teed = (self.async_tee if isinstance(stream, self.async_base) else self.tee)(
-            stream, exchange.seen, exchange.over, exchange.abandoned
-        )
+        made = self.tee if sync else self.async_tee  # a stream may be of both kinds: the client's counts
+        teed = made(stream, exchange.seen, exchange.over, exchange.abandoned)
         weakref.finalize(teed, exchange.abandoned)
         return teed
 
-    def request(self, stream: Any, exchange: Exchange) -> Any:
+    def request(self, stream: Any, exchange: Exchange, *, sync: bool) -> Any:
         """A request's stream, teed: it is recorded when it has gone out."""
 
         def over(*, complete: bool, **_error: BaseException | None) -> None:
             if complete:
                 exchange.sent()
 
-        made = self.async_tee if isinstance(stream, self.async_base) else self.tee
+        made = self.tee if sync else self.async_tee  # a stream may be of both kinds: the client's counts
         return made(stream, exchange.sending, over, lambda: None)
 
 
 @never_raises
-def _begin(request: Any, streams: _Streams) -> Exchange | None:
+def _begin(request: Any, streams: _Streams, *, sync: bool) -> Exchange | None:
     if not is_outermost():
         return None
     url = request.url
@@ -117,12 +125,12 @@ def _begin(request: Any, streams: _Streams) -> Exchange | None:
     if isinstance(body, bytes):
         exchange.sent(body)
     else:
-        request.stream = streams.request(request.stream, exchange)
+        request.stream = streams.request(request.stream, exchange, sync=sync)
     return exchange
 
 
 @never_raises
-def _answered(response: Any, exchange: Exchange, streams: _Streams, *, read: bool) -> None:
+def _answered(response: Any, exchange: Exchange, streams: _Streams, *, read: bool, sync: bool) -> None:
     encodings = response.headers.get("content-encoding")
     if read:  # decoded already
         exchange.answered(response.status_code, response.headers.get("content-type"), None)
@@ -130,7 +138,7 @@ def _answered(response: Any, exchange: Exchange, streams: _Streams, *, read: boo
         exchange.over(complete=True)
     else:
         exchange.answered(response.status_code, response.headers.get("content-type"), encodings)
-        response.stream = streams.response(response.stream, exchange)
+        response.stream = streams.response(response.stream, exchange, sync=sync)
 
 
 def _wrappers(module: str) -> tuple[Any, Any]:
@@ -143,7 +151,7 @@ def _wrappers(module: str) -> tuple[Any, Any]:
 
     def send(wrapped: Any, _client: Any, args: Any, kwargs: Any) -> Any:
         request = args[0] if args else kwargs.get("request")
-        exchange = _begin(request, streams())
+        exchange = _begin(request, streams(), sync=True)
         if exchange is None:
             return wrapped(*args, **kwargs)
         try:
@@ -152,12 +160,12 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         except BaseException as error:
             exchange.over(complete=False, error=error)
             raise
-        _answered(response, exchange, streams(), read=not kwargs.get("stream", False))
+        _answered(response, exchange, streams(), read=not kwargs.get("stream", False), sync=True)
         return response
 
     async def send_async(wrapped: Any, _client: Any, args: Any, kwargs: Any) -> Any:
         request = args[0] if args else kwargs.get("request")
-        exchange = _begin(request, streams())
+        exchange = _begin(request, streams(), sync=False)
         if exchange is None:
             return await wrapped(*args, **kwargs)
         try:
@@ -166,7 +174,7 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         except BaseException as error:
             exchange.over(complete=False, error=error)
             raise
-        _answered(response, exchange, streams(), read=not kwargs.get("stream", False))
+        _answered(response, exchange, streams(), read=not kwargs.get("stream", False), sync=False)
         return response
 
     return send, send_async
