@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from otel_prompt_trace.core.conventions import is_model_call
 
 if TYPE_CHECKING:
+    from otel_prompt_trace.diversion.entry import Entry
     from otel_prompt_trace.diversion.state import SpanState
 
 _LAST = 512  # calls of an entry that are remembered: as many may end at one time, before a span beside one of them
@@ -57,6 +58,25 @@ def name_call(state: SpanState, call: str) -> None:
     state.entry.ended.append(known)
     del state.entry.ended[:-_LAST]
     _tell_outer(state, known)
+
+
+def sent_outside(entry: Entry, around: SpanState | None, call: str, parent: int, now: int) -> None:
+    """A call was sent inside no span that is known to be a model call's.
+
+    Some instrumentations say only at the end what their span is of, and some make one that is never the current one:
+    the spans around may turn out to tell of the call, or one beside it that ends later.
+
+    Args:
+        around: the state of the span in which it was sent.
+        parent: the id of that span, 0 for none.
+        now: the time, in nanoseconds since 1970.
+    """
+    known = EndedCall(call, {parent or None}, now, _where(), {}, set())
+    entry.ended.append(known)
+    del entry.ended[:-_LAST]
+    if around is not None:
+        _tell(around, known)
+        _tell_outer(around, known)
 
 
 def call_so_far(span: Any, state: SpanState, own: str) -> str:
@@ -96,9 +116,13 @@ def _facts(state: SpanState) -> dict[str, Any]:
 def _tell_outer(state: SpanState, known: EndedCall) -> None:
     outer = state.parent
     while outer is not None:
-        outer.ended = known
-        outer.within = [*outer.within[1 - _WITHIN :], known]
+        _tell(outer, known)
         outer = outer.parent
+
+
+def _tell(state: SpanState, known: EndedCall) -> None:
+    state.ended = known
+    state.within = [*state.within[1 - _WITHIN :], known]
 
 
 def _around(state: SpanState, own: str) -> str:

@@ -37,7 +37,7 @@ class Exchange:
 
     __slots__ = (
         "_api", "_attempt", "_body", "_call", "_content_type", "_encodings", "_host", "_over", "_path", "_place",
-        "_raw", "_reader", "_size", "_started", "_status",
+        "_raw", "_reader", "_size", "_started", "_status", "tried",
     )  # fmt: skip
 
     def __init__(self, api: Api, host: str, path: str, place: Place) -> None:
@@ -56,6 +56,7 @@ class Exchange:
         self._size = 0
         self._reader: ReplyReader | None = None
         self._over = False
+        self.tried = 0  # how often a layer below has tried again
 
     @never_raises
     def sending(self, chunk: Any) -> None:
@@ -80,16 +81,26 @@ class Exchange:
         self._call, again = place.calls().next(target_of(body, self._host, self._path), place.runtime.new_id())
         self._attempt = self._call.attempts
         place.name(self._call.id)
-        event = self._event("request")
-        event |= {"evidence": "wire", "api": self._api.name, "host": self._host, "path": self._path}
-        if again:
-            event["same_body"] = True  # as the attempts before it, of which the first holds it
-        else:
-            event["body"] = body
+        event: Event = {"same_body": True} if again else {"body": body}  # the first attempt holds it for all
         if not again and holds_secrets(value):
             event["secrets"] = True
-        self._started = place.runtime.sources.perf_ns()
-        place.record([event], flags=REQUEST)
+        self._send(event)
+
+    @never_raises
+    def again(self, status: int | None, error: BaseException | None) -> None:
+        """A layer below tries again: this attempt is over, and another begins."""
+        call = self._call
+        if call is None or self._over:
+            return
+        if status is not None:
+            self.answered(status, None, None)
+        self.over(complete=False, error=error)
+        call.attempts += 1
+        call.open = True
+        self._attempt = call.attempts
+        self._status, self._content_type, self._encodings = None, "", ""
+        self._size, self._reader, self._over = 0, None, False
+        self._send({"same_body": True})
 
     @never_raises
     def answered(self, status: int, content_type: str | None, encodings: str | None) -> None:
@@ -154,6 +165,11 @@ class Exchange:
         """The object that gave the response's body is gone. Only noted: see the module docstring."""
         if not self._over:
             self._place.runtime.later(lambda: self.over(complete=False))
+
+    def _send(self, event: Event) -> None:
+        self._started = self._place.runtime.sources.perf_ns()
+        whole = self._event("request") | {"evidence": "wire", "api": self._api.name, "host": self._host}
+        self._place.record([whole | {"path": self._path} | event], flags=REQUEST)
 
     def _event(self, kind: str) -> Event:
         assert self._call is not None

@@ -1,30 +1,54 @@
-"""Of several captured layers only the outermost one records: the others below it would tell of the same request."""
+"""Of several captured layers only the outermost one records: the others below it would tell of the same request.
+
+What a layer below alone can know, that it tries again by itself, it tells the exchange of the one above.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-_inside: ContextVar[bool] = ContextVar("prompt_trace-wire", default=False)
+if TYPE_CHECKING:
+    from otel_prompt_trace.wire.exchange import Exchange
+
+class _Above:
+    """Holds an exchange while its layer is at work. A copy of its context may live on: in a connection, in a task."""
+
+    __slots__ = ("exchange",)
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange: Exchange | None = exchange
 
 
-def is_outermost() -> bool:
-    """Whether no layer above is at work here.
+_above: ContextVar[_Above | None] = ContextVar("prompt_trace-wire", default=None)
+
+
+def exchange_above() -> Exchange | None:
+    """The exchange of the layer at work above here, None for the outermost layer.
 
     OpenTelemetry's own mark for suppressing instrumentation is not asked: instrumentations of model clients set it, so
     that no HTTP span is made beside theirs, around the very requests that matter here. What the SDK's exporters and our
     own shipper send goes to no model's path.
     """
-    return not _inside.get()
+    above = _above.get()
+    return None if above is None else above.exchange
+
+
+def is_outermost() -> bool:
+    """Whether no layer above is at work here."""
+    return exchange_above() is None
 
 
 @contextmanager
-def layer() -> Iterator[None]:
+def layer(exchange: Exchange) -> Iterator[None]:
     """What is sent within is told by the layer that entered here."""
-    token = _inside.set(True)
+    above = _Above(exchange)
+    token = _above.set(above)
     try:
         yield
     finally:
+        above.exchange = None
         with suppress(ValueError):  # a coroutine that is closed in another context than it ran in
-            _inside.reset(token)
+            _above.reset(token)

@@ -6,6 +6,7 @@ A rule is ``host:PATTERN``, ``service:PATTERN`` or ``route:PATTERN``; a pattern 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,6 +17,8 @@ from otel_prompt_trace.core.bodies.apis import BY_NAME, Api, api_of
 from otel_prompt_trace.exceptions import ConfigurationError
 
 SUBJECTS = ("host", "service", "route")
+_PORT = re.compile(r":[0-9]+\Z")
+_WITH_PORT = re.compile(r"(?:[^:]+|\[[0-9a-fA-F:*?]+\]):?[0-9*?]*")
 
 
 class Rules:
@@ -49,9 +52,13 @@ class Rules:
 
     def _matches(self, rules: Sequence[tuple[str, str]], host: str, route: Callable[[], str]) -> bool:
         for subject, pattern in rules:
-            value = host.rpartition("@")[2] if subject == "host" else self._service if subject == "service" else route()
-            name = value.rpartition(":")[0] if subject == "host" and ":" in value else value
-            if fnmatchcase(value, pattern) or fnmatchcase(name, pattern):
+            if subject == "host":
+                value = host.rpartition("@")[2].lower()
+                if fnmatchcase(_PORT.sub("", value), pattern):
+                    return True
+            else:
+                value = self._service if subject == "service" else route()
+            if fnmatchcase(value, pattern):
                 return True
         return False
 
@@ -76,14 +83,18 @@ def _leniently(body: bytes) -> Any:
 
 
 def _rule(text: str) -> tuple[str, str]:
-    subject, colon, pattern = text.strip().partition(":")
-    if colon and subject in SUBJECTS:
-        return subject, pattern
-    return "host", text.strip()
+    subject, colon, pattern = (part.strip() for part in text.partition(":"))
+    if not colon or subject not in SUBJECTS:
+        subject, pattern = "host", text.strip()
+        if colon and not _WITH_PORT.fullmatch(pattern):  # it would match no host, and nobody would notice
+            raise ConfigurationError(f"{pattern!r} is no rule for the wire: it takes {':…, '.join(SUBJECTS)}:…, or a host")
+    if not pattern:
+        raise ConfigurationError(f"{text!r} is no rule for the wire: it names nothing")
+    return subject, pattern.lower() if subject == "host" else pattern
 
 
 def _path(text: str) -> tuple[str, str]:
-    pattern, _, name = text.strip().rpartition("=")
+    pattern, _, name = (part.strip() for part in text.rpartition("="))
     if not pattern.startswith(("/", "*")) or name not in BY_NAME:
         raise ConfigurationError(
             f"PROMPT_TRACE_WIRE_APIS={text!r}: it takes /PATH/PATTERN=API, the API one of {', '.join(BY_NAME)}"

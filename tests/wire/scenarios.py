@@ -120,7 +120,7 @@ REQUESTS = [
     _one("stream_unread", gated(say.chat_stream()), output=None, **_BROKEN),
     *_error("gateway_page", html(502)),
     Scenario("twice_the_same", (say.chat(), say.chat()), calls=((200,), (200,))),
-    Scenario("retried_by_adapter", (*_TRIES, say.chat()), calls=((200,),)),
+    Scenario("retried_by_adapter", (*_TRIES, say.chat())),
     Scenario("urllib3_retried", (*_TRIES, say.chat())),
 ]
 AIOHTTP = [

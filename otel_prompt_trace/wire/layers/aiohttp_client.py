@@ -29,9 +29,10 @@ _DECODED = {"gzip", "deflate", "br", "zstd"}  # by the library, before its strea
 class _Passage:
     """A request on its way. Connections keep the context that they were made in: it must not keep bodies alive."""
 
-    __slots__ = ("_decodes", "_exchange", "_parts", "_reading", "_size", "_unsent")
+    __slots__ = ("_decodes", "_exchange", "_parts", "_reading", "_size", "_unsent", "exchange")
 
     def __init__(self, exchange: Exchange, *, decodes: bool) -> None:
+        self.exchange = exchange
         self._exchange: Exchange | None = exchange  # until the application is given the response
         self._unsent: Exchange | None = exchange  # until the request is recorded
         self._decodes = decodes
@@ -190,7 +191,7 @@ async def _pass(wrapped: Any, session: Any, args: Any, kwargs: Any) -> Any:
     try:
         if passage is None:
             return await wrapped(*args, **kwargs)
-        with layer():
+        with layer(passage.exchange):
             response = await wrapped(*args, **kwargs)
     except BaseException as error:
         if passage is not None:

@@ -47,7 +47,7 @@ def _send(wrapped: Any, _session: Any, args: Any, kwargs: Any) -> Any:
     if exchange is None:
         return wrapped(*args, **kwargs)
     try:
-        with layer():
+        with layer(exchange):
             response = wrapped(*args, **kwargs)
     except BaseException as error:
         exchange.over(complete=False, error=error)

@@ -155,7 +155,7 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         if exchange is None:
             return wrapped(*args, **kwargs)
         try:
-            with layer():
+            with layer(exchange):
                 response = wrapped(*args, **kwargs)
         except BaseException as error:
             exchange.over(complete=False, error=error)
@@ -169,7 +169,7 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         if exchange is None:
             return await wrapped(*args, **kwargs)
         try:
-            with layer():
+            with layer(exchange):
                 response = await wrapped(*args, **kwargs)
         except BaseException as error:
             exchange.over(complete=False, error=error)

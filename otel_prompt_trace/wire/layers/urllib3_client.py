@@ -13,7 +13,7 @@ from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.wire.exchange import Exchange, begin
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
-from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.outermost import exchange_above, is_outermost, layer
 from otel_prompt_trace.wire.patching import Patch
 
 _TAKES = ("method", "url", "body", "headers", "retries")
@@ -43,6 +43,7 @@ def _begin(pool: Any, given: dict[str, Any]) -> _Attempt | None:
             above.exchange.answered(last.status, None, None)
         above.exchange.over(complete=False, error=last.error)
     elif not is_outermost():
+        _tell(exchange_above(), history)
         return None
     url, body = given["url"], given.get("body")
     if body is None:
@@ -53,6 +54,13 @@ def _begin(pool: Any, given: dict[str, Any]) -> _Attempt | None:
         return None
     given["body"] = sending.send(body, exchange)
     return _Attempt(pool, exchange, len(history))
+
+
+def _tell(exchange: Exchange | None, history: tuple[Any, ...]) -> None:
+    """The client above has a pool try again for it: each try is an attempt of its exchange."""
+    if exchange is not None and len(history) > exchange.tried:
+        exchange.tried = len(history)
+        exchange.again(history[-1].status, history[-1].error)
 
 
 @never_raises
@@ -73,7 +81,7 @@ def _urlopen(wrapped: Any, pool: Any, args: Any, kwargs: Any) -> Any:
     args = [*(given.pop(name) for name in _TAKES[: len(args)]), *args[len(_TAKES) :]]
     token = _under_way.set(attempt)
     try:
-        with layer():
+        with layer(attempt.exchange):
             response = wrapped(*args, **given)
     except BaseException as error:
         attempt.exchange.over(complete=False, error=error)
