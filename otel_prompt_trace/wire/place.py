@@ -7,6 +7,7 @@ never under another's.
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,15 @@ from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.wire.sent import SentCalls
 
 _lock = threading.Lock()
+
+
+def _renew_in_child() -> None:
+    """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_in_child)
 
 
 @dataclass(slots=True)

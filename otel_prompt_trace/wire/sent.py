@@ -8,6 +8,7 @@ Two that both succeeded, and two that are under way at the same time, are two ca
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,15 @@ import xxhash
 
 _REMEMBERED = 16  # calls of one place; a client tries again right away
 _lock = threading.Lock()
+
+
+def _renew_in_child() -> None:
+    """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_in_child)
 
 
 class Target(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -29,10 +29,9 @@ _DECODED = {"gzip", "deflate", "br", "zstd"}  # by the library, before its strea
 class _Passage:
     """A request on its way. Connections keep the context that they were made in: it must not keep bodies alive."""
 
-    __slots__ = ("_decodes", "_exchange", "_parts", "_reading", "_size", "_unsent", "exchange")
+    __slots__ = ("_decodes", "_exchange", "_parts", "_reading", "_size", "_unsent")
 
     def __init__(self, exchange: Exchange, *, decodes: bool) -> None:
-        self.exchange = exchange
         self._exchange: Exchange | None = exchange  # until the application is given the response
         self._unsent: Exchange | None = exchange  # until the request is recorded
         self._decodes = decodes
@@ -97,6 +96,10 @@ class _Passage:
         reading, self._reading, self._exchange = self._reading, None, None
         if reading is not None:
             reading.settle()
+
+    def layer(self) -> AbstractContextManager[None]:
+        """What is sent within is told by this passage."""
+        return nullcontext() if self._exchange is None else layer(self._exchange)
 
     @never_raises
     def failed(self, error: BaseException, session: Any, options: dict[str, Any]) -> None:
@@ -191,7 +194,7 @@ async def _pass(wrapped: Any, session: Any, args: Any, kwargs: Any) -> Any:
     try:
         if passage is None:
             return await wrapped(*args, **kwargs)
-        with layer(passage.exchange):
+        with passage.layer():
             response = await wrapped(*args, **kwargs)
     except BaseException as error:
         if passage is not None:
