@@ -9,6 +9,7 @@ value beside it tell more. What nobody here can read stays whole. So does an ans
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from otel_prompt_trace.core.contained import Texts
 from otel_prompt_trace.core.conventions import content_event, content_key
 from otel_prompt_trace.core.conventions.values import decoded
 from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.rendering import compare
+from otel_prompt_trace.core.rendering import Rendering, compare
 from otel_prompt_trace.core.request_parts import split_request, visible_parts
 from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.sightings import read_content
@@ -58,33 +59,66 @@ def beside_the_wire(events: Iterable[Event]) -> list[Event]:
     ]
 
 
-def difference(told: Mapping[str, Any], sent: Event) -> dict[str, Any] | None:
+def difference(told: Mapping[str, Any], sent: Event, texts: Texts | None = None) -> dict[str, Any] | None:
     """What a reported request and the one that was sent have not in common; None where one of them can't be read.
 
-    ``reported_only`` lists texts that were not sent, ``not_reported`` characters of the prompt, by path,
-    ``not_reported_parts`` definitions and schemas that were not reported whole. ``moved``: in another order.
+    ``reported_only`` lists texts of the prompt that stand nowhere in what was sent, ``not_reported`` characters of the
+    prompt, by path, that were reported nowhere, ``not_reported_parts`` definitions and schemas that were not reported
+    whole. ``moved``: the messages were reported in another order.
+
+    Args:
+        texts: those of the body that was sent, where they have been gathered already.
     """
     reported, real = split_request(told), split_request(sent)
     if reported is None or real is None:
         return None
-    filled = _filled(reported[0])
-    found = compare(filled, real[0])
-    placed = list(zip(filled.segments, found.places, strict=True))
-    standing = [(place, segment.text) for segment, place in placed if place is not None]
-    parts = Texts(visible_parts(told).values())
+    if texts is None:
+        texts = Texts(_body(sent) or [segment.text for segment in real[0].segments])
+    filled = [(segment, texts.hold(segment.text)) for segment in reported[0].segments if segment.text]
+    standing = Split(tuple(segment for segment, held in filled if held))  # to look for the others would take long
+    found = compare(standing, real[0])
+    parts = visible_parts(told)
+    kinds, of_parts = set(map(_kind, parts)), Texts(parts.values())
     differing = {
-        "reported_only": [{"path": segment.path, "text": segment.text} for segment, place in placed if place is None],
-        "not_reported": [{"path": part.path, "chars": part.chars} for part in found.added],
-        "not_reported_parts": [name for name, part in visible_parts(sent).items() if not parts.hold(part, codes=True)],
-        # Equal texts may have changed places: nobody can tell.
-        "moved": [text for _, text in standing] != [text for _, text in sorted(standing)],
+        "reported_only": [{"path": segment.path, "text": segment.text} for segment, held in filled if not held],
+        "not_reported": _not_reported(found, real[0], told),
+        "not_reported_parts": [
+            name for name, part in visible_parts(sent).items() if _kind(name) not in kinds or not of_parts.hold(part)
+        ],
+        "moved": found.moved and _moved(standing, found, real[0]),
     }
     return {name: value for name, value in differing.items() if value}
 
 
+def _not_reported(found: Rendering, sent: Split, told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What no reported text was found to cover, and was not reported in another form either: JSON as an object, say."""
+    if not found.added:
+        return []
+    texts = Texts(told[name] for name in ("messages", "prompt", "parameters", "tools") if name in told)
+    by_path = {segment.path: segment.text for segment in sent.segments}
+    return [{"path": part.path, "chars": part.chars} for part in found.added if not texts.hold(by_path[part.path])]
+
+
+def _moved(told: Split, found: Rendering, sent: Split) -> bool:
+    """Whether texts stand in another message than their order tells: whole ones that were told of once."""
+    numbers: dict[str, int] = {}
+    messages = [numbers.setdefault(s.path.partition("]")[0], len(numbers)) for s in sent.segments]
+    times = Counter(segment.text for segment in told.segments)
+    standing = [
+        messages[place[0]]
+        for segment, place in zip(told.segments, found.places, strict=True)
+        if place is not None and times[segment.text] == 1 and segment.text == sent.segments[place[0]].text
+    ]
+    return standing != sorted(standing)
+
+
 def _wire(request: Event, answer: Event) -> _Wire:
-    body = [decoded(run) for run in request["body"]] if len(request["body"]) == 1 else []
-    return _Wire(request, answer, Texts(body), Texts([answer[name] for name in _ANSWER if name in answer]))
+    return _Wire(request, answer, Texts(_body(request)), Texts([answer[name] for name in _ANSWER if name in answer]))
+
+
+def _body(request: Event) -> list[Any]:
+    """What was sent, where all of it is text and nothing was cut."""
+    return [decoded(run) for run in request["body"]] if len(request["body"]) == 1 else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +127,18 @@ class _Reading:
 
     wire: _Wire
     difference: Mapping[str, Any] | None
+    only: frozenset[str]  # the texts that stay in what is said of the difference
     same_answer: bool
 
     def gives_way(self, name: str, value: Any, direction: str | None) -> bool:
         """Whether a value tells nothing that is not kept elsewhere."""
         sent, given = self.wire.sent, self.wire.given
         if direction in _IN:
-            return self.difference is not None and all(map(self._stays, sent.unknown(value, name)))
+            return self.difference is not None and self.only.issuperset(sent.unknown(value, name))
         if direction == "out":
             return self.same_answer and all(map(sent.hold, given.unknown(value, name, codes=True)))
         if direction == "both" and self.difference is not None and self.same_answer:
-            return all(given.hold(leaf) or self._stays(leaf) for leaf in sent.unknown(value, name, codes=True))
+            return all(leaf in self.only or given.hold(leaf) for leaf in sent.unknown(value, name, codes=True))
         return False
 
     def event_gives_way(self, name: str, told: Any) -> bool:
@@ -117,19 +152,15 @@ class _Reading:
             for key, value in attributes.items()
         )
 
-    def _stays(self, leaf: Any) -> bool:
-        """Whether a text that was reported only stays in what is said of the difference."""
-        only = (self.difference or {}).get("reported_only", ())
-        return isinstance(leaf, str) and any(leaf in text["text"] for text in only)
-
 
 def _lessened(event: Event, wire: _Wire) -> Event:
     if any(_was_cut(run) for run in wire.request["body"]) or _holds_cuts(event.get("values")):
         return event  # what a policy left is little enough
     told = read_content(event)
-    found = None if told.request is None else difference(told.request, wire.request)
+    found = None if told.request is None else difference(told.request, wire.request, wire.sent)
     output = None if told.response is None else told.response.get("output")
-    reading = _Reading(wire, found, output is not None and output == wire.answer.get("output"))
+    only = frozenset(text["text"] for text in (found or {}).get("reported_only", ()))
+    reading = _Reading(wire, found, only, output is not None and output == wire.answer.get("output"))
     values, digests = {}, {}
     for key, value in (event.get("values") or {}).items():
         if reading.gives_way(key, value, _direction(key)):
@@ -155,8 +186,8 @@ def _direction(key: str, otherwise: str | None = None) -> str | None:
     return otherwise if place is None else place.direction
 
 
-def _filled(prompt: Split) -> Split:
-    return Split(tuple(segment for segment in prompt.segments if segment.text), prompt.outside)
+def _kind(name: str) -> str:
+    return "tools" if "tool" in name.lower() or "function" in name.lower() else "schema"
 
 
 def _digest(value: Any) -> dict[str, Any]:

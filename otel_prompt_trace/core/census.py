@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, Assignment
+from otel_prompt_trace.core.bodies.blobs import same
 from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.segments import Outside, Segment, Split, split
@@ -213,7 +214,7 @@ def _match_visible(
     for p in placed:
         value = p.piece.text if p.piece.value is None else p.piece.value
         if p.piece.value is not None or (value and p.state in ("unlocatable", "not_placed")):
-            equal = [n for n, (_, values) in enumerate(parts) if value in values]
+            equal = [n for n, (_, values) in enumerate(parts) if any(same(value, part) for part in values)]
             declared.update([n for n in equal if n not in declared][:1])  # one declaration, one part
             if equal:
                 p = Placed(p.piece, "visible")  # noqa: PLW2901

@@ -17,8 +17,10 @@ from otel_prompt_trace.core.withheld import Withheld
 _KINDS = frozenset({"type", "role", "modality", "mime_type", "media_type", "mimeType"})
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]{0,63}")
 _CODE = re.compile(r"[A-Za-z0-9_.:/+-]{0,128}")  # ids, finish reasons, fingerprints, names of tiers
+_SCHEMAS = frozenset({"input_schema", "inputSchema"})  # elsewhere a tool's parameters
 _BETWEEN = "\x00"
 _DEPTH = 100
+_SEARCHED = 2**30  # characters that are looked through for parts of longer texts; what is not found by then is unknown
 
 
 class Texts:
@@ -35,6 +37,7 @@ class Texts:
                     if opened is not leaf:
                         waiting.append(opened)
         self._all: str | None = None
+        self._left = _SEARCHED
 
     def hold(self, value: Any, name: str = "", *, codes: bool = False) -> bool:
         """Whether every text of a value is a whole one of these, or a part of one: see :meth:`unknown`."""
@@ -54,19 +57,20 @@ class Texts:
             if not isinstance(leaf, str):
                 yield leaf
             elif field is _NAME:
-                if not Withheld.is_field(leaf):
+                if leaf not in _SCHEMAS and not Withheld.is_field(leaf):
                     yield leaf
-            elif leaf not in self._joined() and not (field in _KINDS and _KIND.fullmatch(leaf)):
+            elif not (field in _KINDS and _KIND.fullmatch(leaf)) and not self._is_part(leaf):
                 opened = decoded(leaf) if depth < _DEPTH else leaf
                 if opened is leaf:
                     yield leaf
                 else:
                     yield from self.unknown(opened, str(field), codes=codes, depth=depth + 1)
 
-    def _joined(self) -> str:
+    def _is_part(self, leaf: str) -> bool:
         if self._all is None:
             self._all = _BETWEEN.join(leaf for leaf in self._leaves if isinstance(leaf, str))
-        return self._all
+        self._left -= len(self._all)
+        return self._left >= 0 and leaf in self._all
 
 
 _NAME: Any = object()  # stands where a leaf is the name of a field itself

@@ -1,8 +1,8 @@
 """Names of a request's fields that hold credentials: these reach no record, whatever the policy.
 
 A request's body can carry secrets: the ``authorization`` of an OpenAI MCP tool, the ``authorization_token`` of an
-Anthropic MCP server, headers that a host is to send on. What stands in the conversation itself is no credential of the
-request: the model was told it, and the record says so.
+Anthropic MCP server, headers that a host is to send on, the key of a search index that it is to read. What stands in
+the conversation itself is no credential of the request: the model was told it, and the record says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,20 @@ _FIELDS = frozenset(
         "vertex_credentials",
     }
 )
-_ALL_BELOW = frozenset({"headers", "extra_headers", "default_headers", "http_headers", "extra_query"})
+_ALL_BELOW = frozenset(
+    {
+        "headers",
+        "extra_headers",
+        "default_headers",
+        "http_headers",
+        "extra_query",
+        "authentication",  # of Azure's data sources
+        "authconfig",  # of Vertex's tools
+        "auth_config",
+        "apiauth",
+        "api_auth",
+    }
+)
 CONVERSATION = frozenset(
     {
         "messages",

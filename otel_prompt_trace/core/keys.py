@@ -31,6 +31,7 @@ __all__ = [
     "day_prefix",
     "day_segment",
     "is_blob",
+    "is_sha256",
     "parse_day",
     "parse_tombstone",
     "probe_key",
@@ -124,9 +125,14 @@ def blob_key(day: date, qid: str, sha256: str) -> str:
         InvalidQid: ``qid`` is no legal query id.
         ValueError: ``sha256`` is none.
     """
-    if not _SHA256.fullmatch(sha256):
+    if not is_sha256(sha256):
         raise ValueError(f"{sha256[:80]!r} is no sha256")
     return f"{qid_prefix(day, qid)}{_BLOBS}{sha256}"
+
+
+def is_sha256(text: str) -> bool:
+    """Whether a text is a digest as keys have it: lower-case hex."""
+    return _SHA256.fullmatch(text) is not None
 
 
 def is_blob(key: str) -> bool:

@@ -39,11 +39,11 @@ SETTINGS = named(
     max_completion_tokens frequency_penalty presence_penalty logit_bias logprobs top_logprobs stop stop_sequences
     stopSequences truncation verbosity reasoning reasoning_effort thinking thinkingConfig thinking_config effort
     modalities responseModalities response_modalities audio speechConfig speech_config voice encoding_format
-    encoding_formats responseMimeType response_mime_type output.type
+    encoding_formats responseMimeType response_mime_type output.type output_type thinking_type reasoning_summary
     tool_choice toolChoice function_call parallel_tool_calls
     stream stream_options include background store service_tier serviceTier performanceConfig performance_config
     user safety_identifier safety_settings safetySettings metadata requestMetadata request_metadata labels tags
-    cache_control prompt_cache_key prompt_cache_retention prompt_cache_options inference_geo betas
+    custom_id cache_control prompt_cache_key prompt_cache_retention prompt_cache_options inference_geo betas
     timeout extra_headers extra_query headers http_options httpOptions api_base base_url api_version api_key
     organization project region"""
 )

@@ -20,7 +20,7 @@ _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _KEY_CHARACTER = r"[A-Za-z0-9_-]"
 
 _PATTERNS: dict[str, re.Pattern[str]] = {
-    "email": re.compile(r"[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"),
+    "email": re.compile(r"[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})*\.[^\W\d_][\w-]{1,62}"),
     "phone": re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9]{0,2}(?:[ ./()-]{0,2}[0-9]){6,12}(?!\w)"),
     "iban": re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
     # As they are printed: in one, by fours, or as American Express does; the first digit is that of a bank's card.
@@ -82,16 +82,29 @@ def _place(found: Any, length: int) -> tuple[int, int, str]:
 def _by_pattern(name: str) -> Redactor:
     pattern = _PATTERNS[name]
 
+    length = {"credit_card": _card, "iban": _iban}.get(name, len)
+
     def matches(text: str) -> Iterable[Found]:
         for match in pattern.finditer(text):
-            if name != "credit_card" or _luhn(match[0]):
-                yield match.start(), match.end(), name
+            if found := length(match[0]):
+                yield match.start(), match.start() + found, name
 
     return matches
 
 
-def _luhn(text: str) -> bool:
-    """Whether the digits of a text pass the check of card numbers (ISO/IEC 7812-1)."""
+def _card(text: str) -> int:
+    """The length of a text whose digits pass the check of card numbers (ISO/IEC 7812-1), else 0."""
     digits = [int(digit) for digit in text if digit.isdigit()]
     total = sum(digits[-1::-2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
-    return 13 <= len(digits) <= 19 and total % 10 == 0
+    return len(text) if 13 <= len(digits) <= 19 and total % 10 == 0 else 0
+
+
+def _iban(text: str) -> int:
+    """The length of the account number that a text begins with (ISO 13616), 0 for none: capitals may follow it."""
+    end = len(text)
+    while end > 0:
+        number = text[:end].replace(" ", "")
+        if len(number) >= 15 and int("".join(str(int(c, 36)) for c in number[4:] + number[:4])) % 97 == 1:
+            return end
+        end = text.rfind(" ", 0, end)
+    return 0

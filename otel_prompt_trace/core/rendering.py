@@ -41,12 +41,13 @@ def compare(declared: Split, sent: Split) -> Rendering:
         there = by_path.get(segment.path)
         if there is not None and sent.segments[there].text == segment.text and _take(free[there], 0, len(segment.text)):
             places[number] = (there, 0)
-    after = 0
-    for number, segment in enumerate(declared.segments):
-        if places[number] is None and segment.text:
-            places[number] = _find(segment.text, sent.segments, free, after)
-        found = places[number]
-        after = after if found is None else found[0]
+    for whole in (True, False):  # segments of their own before stretches of others': a short text is in many
+        after = 0
+        for number, segment in enumerate(declared.segments):
+            if places[number] is None and segment.text:
+                places[number] = _find(segment.text, sent.segments, free, after, whole=whole)
+            found = places[number]
+            after = after if found is None else found[0]
     standing = [place for place in places if place is not None]
     added = tuple(
         Added(segment.path, left)
@@ -74,13 +75,13 @@ def _carried(piece: Piece, rendering: Rendering) -> Piece:
     return replace(piece, segment=segment, start=piece.start + offset, end=piece.end + offset)
 
 
-def _find(text: str, segments: Sequence[Segment], free: list[list[tuple[int, int]]], after: int) -> Position | None:
-    order = [*range(after, len(segments)), *range(after)]
-    for whole in (True, False):  # a segment of its own before a stretch of another's
-        for number in order:
-            found = _stands(text, segments[number].text, free[number], whole=whole)
-            if found is not None and _take(free[number], found, found + len(text)):
-                return number, found
+def _find(
+    text: str, segments: Sequence[Segment], free: list[list[tuple[int, int]]], after: int, *, whole: bool
+) -> Position | None:
+    for number in (*range(after, len(segments)), *range(after)):
+        found = _stands(text, segments[number].text, free[number], whole=whole)
+        if found is not None and _take(free[number], found, found + len(text)):
+            return number, found
     return None
 
 

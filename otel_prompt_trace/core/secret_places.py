@@ -28,7 +28,13 @@ _TOLD = CONVERSATION | frozenset({"content", "parts", "arguments", "tool_calls",
 _NAMED_BY_OTHERS = frozenset({"properties", "patternProperties", "$defs", "definitions"})  # of a schema
 _IN_MESSAGE = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id"})
 # How such names end as a key of JSON text, for a text that is not whole.
-_ENDINGS = tuple(f'{end}"' for end in ("eaders", "_query", "uthorization", "_token", "_key", "pikey", "-key", "ssword"))
+_ENDINGS = tuple(
+    f'{end}"'
+    for end in (
+        *("eaders", "_query", "uthorization", "uthentication", "_token", "_key", "pikey", "-key", "ssword"),
+        *("_secret", "_credentials", "uthconfig", "uthConfig", "uth_config", "piauth", "piAuth", "pi_auth"),
+    )
+)
 _scan: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]  # what the quotes hold, and its end
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[-+.\w]+")

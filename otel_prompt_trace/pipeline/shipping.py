@@ -12,16 +12,15 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from otel_prompt_trace.core.beside import beside_the_wire
+from otel_prompt_trace.core.bodies.blobs import SMALLEST, head_of
 from otel_prompt_trace.core.bodies.runs import parts_of
-from otel_prompt_trace.core.bodies.scan import At
+from otel_prompt_trace.core.bodies.scan import At, raw_place
 from otel_prompt_trace.core.events import Event, Identity, Problem, encode, identity
 from otel_prompt_trace.core.seal import seal
 from otel_prompt_trace.core.text import utf8
 from otel_prompt_trace.exceptions import InvalidEvent
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.flags import LINES
-
-_SMALLEST_BLOB = 4096  # characters; below it a line holds it more cheaply than an object
 
 
 class Payloads(Protocol):
@@ -102,15 +101,15 @@ def _without_binary(event: Event, blobs: dict[str, bytes]) -> Event:
     body = event.get("body")
     if event["kind"] != "request" or not isinstance(body, list) or len(body) != 1 or not isinstance(body[0], str):
         return event
-    parts = parts_of(body)
+    parts, text = parts_of(body), body[0]
     places = sorted(
-        _encoded(part.value)
+        _encoded(text, part.value)
         for part in (parts.prompt.outside if parts is not None else ())
-        if part.kind == "binary" and isinstance(part.value, At) and len(part.value) >= _SMALLEST_BLOB
+        if part.kind == "binary" and isinstance(part.value, At) and len(part.value) >= SMALLEST
     )
     if not places:
         return event
-    text, reached = body[0], 0
+    reached = 0
     runs: list[Any] = []
     for start, end in places:
         data = utf8(text[start:end])
@@ -121,8 +120,7 @@ def _without_binary(event: Event, blobs: dict[str, bytes]) -> Event:
     return {**event, "body": [*runs, text[reached:]]}
 
 
-def _encoded(value: At) -> tuple[int, int]:
+def _encoded(text: str, value: At) -> tuple[int, int]:
     """The place of what is encoded: a data URL's head says what it is, and stays."""
-    head = value.find(",") + 1 if value.startswith("data:") and value.isascii() else 0
-    plain = value.end - value.start == len(value)  # without escapes; else the whole string is taken
-    return (value.start + head, value.end) if plain else (value.start, value.end)
+    head = head_of(value)
+    return raw_place(text, value, head, head)[0], value.end

@@ -11,14 +11,15 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from otel_prompt_trace.core.events import Event, Problem, decode, distinct
-from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, blob_key, is_blob, parse_day, qid_prefix
+from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, blob_key, is_blob, is_sha256, parse_day, qid_prefix
 from otel_prompt_trace.core.qid import carried_date
-from otel_prompt_trace.exceptions import NotFound
+from otel_prompt_trace.exceptions import NotFound, ObjectCorrupt
 from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.frames import unpack
 from otel_prompt_trace.store.objects import ObjectStore
@@ -79,17 +80,25 @@ def find_blob(objects: ObjectStore, qid: str, sha256: str) -> bytes:
     """A binary run of a qid's bodies, on whichever day it lies.
 
     Raises:
-        NotFound: it is not stored.
+        NotFound: it is not stored, or ``sha256`` is no digest.
+        ObjectCorrupt: what is stored has another digest.
         StoreUnreachable, StoreDenied: nothing can be said about it.
     """
     carried = carried_date(qid)
-    days = kept_days(objects)
-    for day in dict.fromkeys([*([carried] if carried is not None else []), *reversed(days)]):
+    days = kept_days(objects) if is_sha256(sha256) else []
+    corrupt: str | None = None
+    for day in dict.fromkeys([*([carried] if carried is not None and days else []), *reversed(days)]):
+        key = blob_key(day, qid, sha256)
         try:
-            return objects.get(blob_key(day, qid, sha256))
+            data = objects.get(key)
         except NotFound:
             continue
-    raise NotFound(f"no binary run {sha256} of {qid} in {objects.url}")
+        if hashlib.sha256(data).hexdigest() == sha256:
+            return data
+        corrupt = key
+    if corrupt is not None:
+        raise ObjectCorrupt(f"{corrupt} in {objects.url} has another digest than its name says")
+    raise NotFound(f"no binary run {sha256[:80]!r} of {qid} in {objects.url}")
 
 
 def _keys(objects: ObjectStore, qid: str, day: date | None) -> list[str]:

@@ -89,10 +89,16 @@ class PayloadStore:
         """A binary run of the bodies of ``qid``.
 
         Raises:
+            InvalidQid: ``qid`` is no legal query id.
+            Erased: the qid has a tombstone.
             NotFound: it is not stored.
+            ObjectCorrupt: what is stored has another digest.
             StoreUnreachable, StoreDenied: nothing can be said about it.
         """
-        return find_blob(self._objects, check_qid(qid), sha256)
+        when = self.erased_at(check_qid(qid))
+        if when is not None:
+            raise Erased(qid, when)
+        return find_blob(self._objects, qid, sha256)
 
     # Reading
 

@@ -87,9 +87,8 @@ def _rule(text: str) -> tuple[str, str]:
     if not colon or subject not in SUBJECTS:
         subject, pattern = "host", text.strip()
         if colon and not _WITH_PORT.fullmatch(pattern):  # it would match no host, and nobody would notice
-            raise ConfigurationError(
-                f"{pattern!r} is no rule for the wire: it takes {':…, '.join(SUBJECTS)}:…, or a host"
-            )
+            named = ", ".join(f"{subject}:PATTERN" for subject in SUBJECTS)
+            raise ConfigurationError(f"{pattern!r} is no rule for the wire: it takes {named}, or a host's pattern")
     if not pattern:
         raise ConfigurationError(f"{text!r} is no rule for the wire: it names nothing")
     return subject, pattern.lower() if subject == "host" else pattern

@@ -71,8 +71,8 @@ def _api(name: str, path: str, is_request: Shape) -> Api:
 
 
 APIS: tuple[Api, ...] = (
-    _api("openai.chat", r"/chat/completions/?", _lists("messages")),
-    _api("openai.completions", r"(?<!/chat)/completions/?", _completion),
+    _api("openai.chat", r"/(?:chat|agents)/completions/?", _lists("messages")),
+    _api("openai.completions", r"(?<!/chat)(?<!/agents)/completions/?", _completion),
     _api("openai.responses", r"/responses/?", _responses),
     _api("anthropic.messages", r"(?:/messages/?|:(?:stream)?[rR]awPredict)", _anthropic),
     _api("google.generate", r":(?:stream)?[gG]enerateContent", _generate),
@@ -104,6 +104,6 @@ def _promised(path: str) -> Api | None:
 
 
 def model_in_path(path: str) -> str | None:
-    """The model that a path names (Bedrock, Google, Azure's deployments)."""
+    """The model that a path names (Bedrock, Google, Azure's deployments), its escapes decoded."""
     found = re.search(r"/(?:model|models|deployments)/([^/:]+(?::[0-9]+)?|[^/]+%3[aA][0-9]+)(?=[/:]|\Z)", path)
-    return None if found is None else found[1]
+    return None if found is None else re.sub("%([2-7][0-9a-fA-F])", lambda code: chr(int(code[1], 16)), found[1])

@@ -31,11 +31,12 @@ def places_to_cut(text: str, body: Any, policy: str, hidden: Withheld) -> Iterat
         yield RawPlace(start, end, SECRET)
     if policy == "store" and not hidden:
         return
+    kept = [body[name] for name in _KEPT if name in body] if isinstance(body, Mapping) else []
     stack: list[tuple[Any, str]] = [(body, "")]  # no recursion: a body may be nested deeply
     while stack:
         item, key = stack.pop()
         if isinstance(item, At):
-            if not is_protocol(key, item) and not (key in _KEPT and item is body.get(key)):
+            if not is_protocol(key, item) and not any(item is model for model in kept):
                 yield from _string(text, item, policy, hidden)
         elif isinstance(item, Mapping):
             for name, below in item.items():

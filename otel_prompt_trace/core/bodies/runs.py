@@ -12,18 +12,18 @@ bytes                                                      themselves: a body th
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from otel_prompt_trace.core.bodies.blobs import filler
 from otel_prompt_trace.core.bodies.parts import BodyParts, take_apart
 from otel_prompt_trace.core.bodies.scan import At, NotJson, scan
 from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.secret_places import POLICY as SECRET
 from otel_prompt_trace.core.segments import Segment, Split
 from otel_prompt_trace.core.text import FILLER, Cut, CutText, utf8
-
-_BLOB_FILLER = "A"
 
 
 class RawPlace(NamedTuple):
@@ -67,7 +67,7 @@ def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], filler: bytes = b
     """The bytes of a body, and how many of them were not kept and are filled up.
 
     Raises:
-        KeyError: ``blob`` has no such bytes.
+        Whatever ``blob`` raises where it has no such bytes (KeyError, NotFound).
     """
     found: list[bytes] = []
     missing = 0
@@ -90,7 +90,8 @@ def parts_of(runs: Any) -> BodyParts | None:
     parts = None if text is None else _parts(text)
     if parts is None or not cuts:
         return parts
-    segments = tuple(_with_cuts(segment, cuts, text or "") for segment in parts.prompt.segments)
+    starts = [start for start, _, _ in cuts]
+    segments = tuple(_with_cuts(segment, cuts, starts, text or "") for segment in parts.prompt.segments)
     return BodyParts(Split(segments, parts.prompt.outside), parts.visible)
 
 
@@ -116,7 +117,7 @@ def _filled(runs: Any) -> tuple[str | None, list[tuple[int, int, Cut]]]:
         if isinstance(run, str):
             text = run
         elif isinstance(run, Mapping) and "blob" in run:
-            text = _BLOB_FILLER * _count(run, "bytes")
+            text = filler(str(run["blob"]), _count(run, "bytes"))
         elif isinstance(run, Mapping) and "cut" in run:
             chars, digest = _count(run, "chars"), run.get("hmac_sha256")
             text = ("1" if run.get("number") else FILLER) * chars
@@ -128,11 +129,11 @@ def _filled(runs: Any) -> tuple[str | None, list[tuple[int, int, Cut]]]:
     return "".join(found), cuts
 
 
-def _with_cuts(segment: Segment, cuts: Sequence[tuple[int, int, Cut]], text: str) -> Segment:
+def _with_cuts(segment: Segment, cuts: Sequence[tuple[int, int, Cut]], starts: Sequence[int], text: str) -> Segment:
     place = segment.text
     if not isinstance(place, At):
         return segment
-    inside = [(start, end, cut) for start, end, cut in cuts if place.start <= start < end <= place.end]
+    inside = [cut for cut in cuts[bisect_left(starts, place.start) : bisect_left(starts, place.end)] if cut[0] < cut[1]]
     if not inside:
         return segment
     runs: list[str | Cut] = []
