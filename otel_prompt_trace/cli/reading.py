@@ -48,6 +48,8 @@ def show(settings: Settings, qid: str, day: date | None, json_: bool) -> int:
     counts = f"stored {stored}, waiting in the spool here {record.waiting}"
     if record.problems:
         counts += f", problems {len(record.problems)}"
+    if record.foreign:
+        counts += f", of another trace and not counted {len(record.foreign)}"
     out.print(Text.assemble((record.qid, "bold"), f"  {counts}"))
     for problem in record.problems:
         out.print(Text.assemble(("problem", "red"), f"  {printable(str(problem))}"))

@@ -119,6 +119,8 @@ def _blemishes(record: Record) -> dict[str, Any]:
         shape["problems"] = [str(problem) for problem in record.problems]
     if record.unreadable:
         shape["unreadable"] = list(record.unreadable)
+    if record.foreign:
+        shape["foreign"] = list(record.foreign)
     if record.waiting:
         shape["waiting"] = record.waiting
     if len(record.ends) > 1:

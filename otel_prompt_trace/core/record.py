@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from otel_prompt_trace.core.events import Event, Problem, distinct, readable
+from otel_prompt_trace.core.events import Event, Problem, distinct, identity, readable
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.rendering import Rendering, carry_over, compare
 from otel_prompt_trace.core.request_parts import split_request, visible_parts
@@ -137,6 +137,7 @@ class Record:
     calls: tuple[Call, ...]
     problems: tuple[Problem, ...] = ()
     projected: tuple[Event, ...] = ()  # read out of what spans, hooks and logs carried; never stored
+    foreign: tuple[Event, ...] = ()  # of another trace than the query's own, by whoever joined it: they count nowhere
     waiting: int = 0  # events of ``events`` that were read from the local spool, not yet from the store
 
     @property
@@ -179,17 +180,34 @@ class Record:
 
     def of(self, kind: str) -> tuple[Event, ...]:
         """The readable events of one kind, in order; those that were read out of others last."""
-        events = (*self.events, *self.projected)
+        strange = {identity(event) for event in self.foreign}
+        events = (*(event for event in self.events if identity(event) not in strange), *self.projected)
         return tuple(event for event in events if event.get("kind") == kind and readable(event))
 
 
 def project(qid: str, events: Iterable[Event], problems: Sequence[Problem] = (), waiting: int = 0) -> Record:
     """The record of ``qid`` from its events, in any order and any number of times each."""
     ordered = tuple(sorted(distinct(events), key=_order))
-    known = [event for event in ordered if readable(event)]
+    foreign = _foreign(ordered)
+    strange = {identity(event) for event in foreign}
+    known = [event for event in ordered if readable(event) and identity(event) not in strange]
     read = projected(known)
     calls = _calls([*known, *read])
-    return Record(qid, ordered, tuple(calls), tuple(problems), tuple(read), waiting)
+    return Record(qid, ordered, tuple(calls), tuple(problems), tuple(read), foreign, waiting)
+
+
+def _foreign(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events by whoever joined the query from outside, of another trace than the one in which it began.
+
+    A qid that arrives from outside may be anybody's: what is told under it elsewhere must not speak for the query.
+    """
+    begun = [event for event in events if event["kind"] == "query"]
+    traces = {event.get("trace_id") for event in begun if not event.get("joined")}
+    if not traces:
+        return ()
+    own = {event["writer"] for event in begun if not event.get("joined")}
+    joined = {event["writer"] for event in begun if event.get("origin") == "baggage"} - own
+    return tuple(event for event in events if event["writer"] in joined and event.get("trace_id") not in traces)
 
 
 def _items(value: object) -> list[Any]:

@@ -6,6 +6,7 @@ all its queries by prefix.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -100,6 +101,10 @@ class DroppedEntries:
         self._by_trace: OrderedDict[int, Entry] = OrderedDict()
         self._lock = threading.Lock()
 
+    def renew_in_child(self) -> None:
+        """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
+        self._lock = threading.Lock()
+
     def entry(self, trace_id: int, span_id: int) -> Entry:
         """The entry of a trace; ``span_id`` names it where it is new."""
         with self._lock:
@@ -109,3 +114,11 @@ class DroppedEntries:
                 if len(self._by_trace) > _REMEMBERED:
                     self._by_trace.popitem(last=False)
             return found
+
+
+def _renew_in_child() -> None:
+    for entries in list(_dropped.values()):
+        entries.renew_in_child()
+
+
+os.register_at_fork(after_in_child=_renew_in_child)

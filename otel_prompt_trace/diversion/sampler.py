@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -60,6 +61,10 @@ class ParkingLot:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
+    def renew_in_child(self) -> None:
+        """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
+        self._lock = threading.Lock()
+
     def park(self, parked: Parked) -> int:
         """Keep them; the number that redeems them."""
         with self._lock:
@@ -76,6 +81,7 @@ class ParkingLot:
 
 
 LOT = ParkingLot()  # of the process: samplers and processors of every provider meet here
+os.register_at_fork(after_in_child=LOT.renew_in_child)
 
 
 class DivertingSampler(Sampler):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_prompt_trace.core.events import KINDS, Problem
+from otel_prompt_trace.core.events import KINDS, Problem, identity
 from otel_prompt_trace.core.grade import grade
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.published import published
 from otel_prompt_trace.core.record import project
 from otel_prompt_trace.core.text import CutText
-from tests.core.by_hand import QID, Script, read
+from tests.core.by_hand import QID, WRITER, Script, read
 from tests.core.test_text import values
 
 
@@ -278,3 +278,22 @@ def test_a_stored_prompt_of_an_unknown_shape_is_no_prompt(prompt: object) -> Non
     assert call.prompt is None
     assert call.request is not None
     assert call.request["prompt"] == prompt
+
+
+def test_what_a_stranger_tells_under_a_qid_counts_nowhere() -> None:
+    """Whoever joined by a qid from outside tells of the query only within its trace; else its events are foreign."""
+    own, friend, stranger = Script(), Script(writer=f"{WRITER[:-1]}1"), Script(writer=f"{WRITER[:-1]}2")
+    own("query", origin="query", trace_id="a" * 32)
+    own.call("c1", "Hello, you.", {"producer": "user", "text": "you."}, trace_id="a" * 32)
+    for script, trace_id in ((friend, "a" * 32), (stranger, "b" * 32)):
+        script("query", origin="baggage", joined=True, trace_id=trace_id)
+        script("piece", producer=script.writer[-1], text="Hello, ", trace_id=trace_id)
+        script("end", joined=True, trace_id=trace_id)
+    stranger.call("c2", "Something that was never asked.", trace_id="b" * 32)
+    record = read([*own.sealed(), *friend.sealed(), *stranger.sealed()])
+    assert [event["writer"][-1] for event in record.foreign] == ["2"] * 4
+    assert [call.id for call in record.calls] == ["c1"]
+    assert [piece.producer for piece in record.calls[0].declared] == ["user", "1"]
+    assert len(record.of("piece")) == 2
+    assert grade(record).verdict == "exact"
+    assert set(map(identity, record.foreign)) <= set(map(identity, record.events))
