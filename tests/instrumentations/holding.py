@@ -44,7 +44,7 @@ def assert_stored_whole(run: Run, bare: Run) -> int:
         The number of values compared.
     """
     compared = 0
-    bare_spans, spans = _in_order(bare), _in_order(run)
+    bare_spans, spans = in_order(bare), in_order(run)
     assert [_kind(span) for span in spans] == [_kind(span) for span in bare_spans]
     stored = _stored(run)
     for was, now in zip(bare_spans, spans, strict=True):
@@ -132,19 +132,19 @@ def _assert_same(
 ) -> int:
     """What a span is stored to have carried is what the same span carried without us."""
     values, events = stored
-    expected = {k: v for k, v in was["attributes"].items() if content_key(k) is not None or _long(v)}
-    if _long(was["status"]):
+    expected = {k: v for k, v in was["attributes"].items() if content_key(k) is not None or long(v)}
+    if long(was["status"]):
         expected["status.description"] = was["status"]
     assert list(map(str, sorted(values))) == sorted(expected), was["name"]
     for key, value in expected.items():
         assert values[key] == value, f"{key} of {was['name']} ({was['scope']})"
     told = [*was["events"], *(log for log in bare.logs if log["span_id"] == was["span_id"])]
-    carried = [found for event in told if (found := _carried(event)) is not None]
-    assert sorted(map(_written, events)) == sorted(map(_written, carried)), was["name"]
+    whole = [found for event in told if (found := carried(event)) is not None]
+    assert sorted(map(_written, events)) == sorted(map(_written, whole)), was["name"]
     kept = {key for key in was["attributes"] if content_key(key) is None}
     ours = {key for key in now["attributes"] if key.startswith("prompt_trace.")}
     assert set(now["attributes"]) - ours == kept, was["name"]
-    return len(expected) + len(carried)
+    return len(expected) + len(whole)
 
 
 def assert_one_call_each(run: Run) -> int:
@@ -216,16 +216,17 @@ def _stored(run: Run) -> Stored:
     return found
 
 
-def _carried(event: dict[str, Any]) -> dict[str, Any] | None:
+def carried(event: dict[str, Any]) -> dict[str, Any] | None:
     """A bare span event or log record as it ought to be stored; None where it holds nothing to take."""
     kind = content_event(event["name"])
-    taken = {k: v for k, v in event["attributes"].items() if content_in_event(kind, k) or _long(v)}
+    taken = {k: v for k, v in event["attributes"].items() if content_in_event(kind, k) or long(v)}
     body = event.get("body")
-    body = body if kind is not None or _long(body) else None
+    body = body if kind is not None or long(body) else None
     return {event["name"]: {"attributes": taken, "body": body}} if taken or body is not None else None
 
 
-def _in_order(run: Run) -> list[dict[str, Any]]:
+def in_order(run: Run) -> list[dict[str, Any]]:
+    """The spans in the order in which they began."""
     return sorted(run.spans, key=lambda span: int(span["start"]))
 
 
@@ -252,5 +253,6 @@ def _is_stub(value: Any) -> bool:
     return isinstance(value, str) and len(value) < 128 and value.endswith("in the payload of prompt_trace.qid]")
 
 
-def _long(value: Any) -> bool:
+def long(value: Any) -> bool:
+    """Whether a value holds a string that is too long for a span."""
     return any(len(found) > LONGEST for _, _, found in _strings(value, ""))

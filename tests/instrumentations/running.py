@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.store import open_store
 from tests.instrumentations.by_hand import Prepared
-from tests.instrumentations.replay_server import ReplayServer
+from tests.instrumentations.replay_server import ReplayServer, Reply
 
 _APPLICATION = Path(__file__).with_name("application.py")
 CAPTURE = {
@@ -38,6 +38,7 @@ class Run:
     requests: list[bytes]
     printed: str
     records: dict[str, Record] = field(default_factory=dict)
+    places: tuple[str, ...] = ()  # the options that name its store and spool
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -64,6 +65,7 @@ def run(
     remote: bool = False,
     mode: str = "one by one",
     application: Path = _APPLICATION,
+    replies: Iterable[Reply] | None = None,
     **variables: str,
 ) -> Run:
     """Run the application once, in a folder that is new.
@@ -72,12 +74,15 @@ def run(
         remote: every entry has a remote parent, of which each second one was sampled.
         mode: how the application makes the calls of an entry.
         application: the script that is run: it takes the same configuration, and writes down the same.
+        replies: of the model host, where they are not those of the calls.
         variables: of the environment; an empty one is not set at all.
     """
     folder.mkdir(parents=True)
     store, spool, out = folder / "store", folder / "spool", folder / "out.json"
     together = [len(calls) for calls in entries] if mode in AT_ONE_TIME else []
-    with ReplayServer((call.reply for calls in entries for call in calls), together) as server:
+    if replies is None:
+        replies = (call.reply for calls in entries for call in calls)
+    with ReplayServer(replies, together) as server:
         config = {
             "provider": provider,
             "base_url": server.base_url,
@@ -106,7 +111,8 @@ def run(
         exported = json.loads(out.read_text())
         printed = done.stdout + done.stderr
         found = records(store, spool) if ours else {}
-        return Run(exported["spans"], exported["logs"], server.requests, printed, found)
+        places = ("--store", str(store), "--spool", str(spool))
+        return Run(exported["spans"], exported["logs"], server.requests, printed, found, places)
 
 
 def records(store: Path, spool: Path) -> dict[str, Record]:
