@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.capture.context import holding
-from otel_prompt_trace.capture.guard import never_raises, span_never_raises
+from otel_prompt_trace.capture.guard import never_raises, not_captured, span_failed
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.prompt import Prompt
@@ -40,10 +40,12 @@ class Call:
         self._fields = fields
         self.id = ""
         self.sent: Any = None
+        self.as_sent: tuple[str, int] | None = None
         self._scope = SpanScope()
         self._began = 0
         self._ticket: Ticket | None = None
         self._responded = False
+        self._text: str | None = None  # the prompt where it is one string
         self._chars: int | None = None  # unknown here for a list of messages: adding it up can wait
         self._pieces = 0
         self._declared_late = False
@@ -55,11 +57,17 @@ class Call:
         return self._scope.abandoned
 
     def __enter__(self) -> Self:
-        self._enter()
+        try:
+            self._enter()
+        except Exception as error:  # noqa: BLE001 - see :mod:`.guard`
+            not_captured("Call.__enter__", error)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._exit(error)
+        try:
+            self._exit(error)
+        except Exception as failure:  # noqa: BLE001 - as above
+            not_captured("Call.__exit__", failure)
 
     @never_raises
     def respond(
@@ -100,7 +108,6 @@ class Call:
         self._declared_late = True
         self._query.note({**piece, "kind": "piece", "call": self.id}, self._scope)
 
-    @never_raises
     def _enter(self) -> None:
         runtime = self._query.runtime
         if runtime is None:
@@ -124,14 +131,14 @@ class Call:
             # Without their texts, which the prompt in the same append holds.
             events = [{**placed, "call": call} for placed in prompt.placed]
             query.withhold(prompt.withheld)
-            self._prompt = prompt = prompt.messages() if prompt.is_messages else prompt.text
+            prompt = prompt.messages() if prompt.is_messages else prompt.text
         self._pieces = len(events) + len(query.offers)
         if query.policy != "store" or query.withheld:
             # Their texts are about to be cut out of the prompt, so each must be located in it now.
             events += [{**offer, "call": call, "offered": True} for offer in query.offers.events()]
         if isinstance(prompt, str):
             self._chars = len(prompt)
-            request["prompt"] = prompt
+            self._text = request["prompt"] = prompt
         else:
             request["messages"] = _plain_messages(prompt)
         events.append(request)
@@ -160,7 +167,6 @@ class Call:
         response: Event = {"kind": "response", "call": self.id, "ms": round(elapsed / 1e6), **event}
         self._query.append([response], scope=self._scope)
 
-    @never_raises
     def _exit(self, error: BaseException | None) -> None:
         if self._query.runtime is None:
             return
@@ -169,10 +175,12 @@ class Call:
                 failed = {} if error is None else {"error": type(error).__name__}
                 self._respond({"unfinished": True, **failed})
         finally:
-            self._describe()
+            try:
+                self._describe()
+            except Exception as failure:  # noqa: BLE001 - the span's alone
+                span_failed("Call._describe", failure)
             self._scope.leave(error)
 
-    @span_never_raises
     def _describe(self) -> None:
         """Put the small attributes on the span, last, so that nothing set after them can push them out."""
         runtime, found = self._query.runtime, self._provisional
@@ -187,6 +195,8 @@ class Call:
             if self._ticket.state != "lost":
                 values[attributes.REF] = self._query.reference
         digest = self._short_digest() if found is None else found.digest
+        if self.as_sent is not None:  # what left counts, where it is known by now
+            digest, values[attributes.CHARS] = self.as_sent
         if digest is not None:
             values[attributes.SHA256] = digest
         if found is not None and not self._declared_late:
@@ -197,11 +207,11 @@ class Call:
         """The digest of a short prompt whose call was over before the shipper looked: hashing it costs little."""
         if self._query.policy != "store" or self._query.withheld:  # a bare digest of a short text is soon guessed
             return None
-        if not isinstance(self._prompt, str) or len(self._prompt) > _SHORT:
+        if self._text is None or len(self._text) > _SHORT:
             return None
         from otel_prompt_trace.core.text import sha256_text
 
-        return sha256_text(self._prompt)
+        return sha256_text(self._text)
 
     def _take_stock(self, frame: Frame, writer: str) -> None:
         """Runs on the shipper's thread while the model is answering."""

@@ -64,6 +64,7 @@ class OpenCall(Protocol):
 
     id: str
     sent: Any  # what wire capture saw of it, None for nothing
+    as_sent: tuple[str, int] | None  # digest and content, in characters, of its first request as sent, once known
 
     @property
     def abandoned(self) -> bool:

@@ -6,6 +6,7 @@ appends: with the request, with the response, and at the end.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
@@ -211,24 +212,25 @@ class Query:
         self, events: list[Event], flags: int = 0, scope: SpanScope | None = None, watcher: Watcher | None = None
     ) -> Ticket | None:
         """Append what was kept, and ``events`` of the span of ``scope`` after it, in one go."""
-        if self._runtime is None:
+        runtime = self._runtime
+        if runtime is None:
             return None
         batch = events
         if self._waiting:
             batch = []
-            while self._waiting:
-                batch.append(self._waiting.popleft())
+            with contextlib.suppress(IndexError):  # another thread may take what was there a moment ago
+                while True:
+                    batch.append(self._waiting.popleft())
             batch += events
         if not batch:
             return None
         try:
-            ids = (scope or self._scope).ids
-            options: dict[str, Any] = {"withheld": tuple(self.withheld)} if self.withheld else {}
-            ticket = self._runtime.append(
-                self.qid, batch, flags=flags, policy=self.policy, watcher=watcher, **options, **ids
+            ids, withheld = (scope or self._scope).ids, tuple(self.withheld)
+            ticket = runtime.append(
+                self.qid, batch, flags=flags, policy=self.policy, withheld=withheld, watcher=watcher, **ids
             )
         except Exception as error:  # noqa: BLE001 - counted with the events that were waiting, which are gone as well
-            self._runtime.accounts.miss(len(batch), "not_captured", f"append failed: {type(error).__name__}.")
+            runtime.accounts.miss(len(batch), "not_captured", f"append failed: {type(error).__name__}.")
             ticket = Ticket("lost", len(batch))
         self._tickets.append(ticket)
         return ticket

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context, trace
 
 from otel_prompt_trace.capture.context import Attached, attach, detach, is_current
-from otel_prompt_trace.capture.guard import span_never_raises
+from otel_prompt_trace.capture.guard import span_failed
 
 if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime
@@ -34,14 +34,16 @@ class SpanScope:
         self._before: context.Context | None = None
         self._attached: Attached | None = None
 
-    @span_never_raises
     def open(self, runtime: Runtime, name: str, values: Mapping[str, Any] | None = None) -> None:
         """Start the span with these attributes, below the one that is current here."""
-        span = self.span = runtime.tracer.start_span(name, attributes=values)
-        self.recording = span.is_recording()
-        here = span.get_span_context()
-        if here.is_valid:
-            self.ids = {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
+        try:
+            span = self.span = runtime.tracer.start_span(name, attributes=values)
+            self.recording = span.is_recording()
+            here = span.get_span_context()
+            if here.is_valid:
+                self.ids = {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            span_failed("SpanScope.open", error)
 
     def enter(self, held: Mapping[str, Any]) -> None:
         """Make the span the current one of what follows, and put ``held`` into its context as well."""
@@ -61,20 +63,21 @@ class SpanScope:
         """
         try:
             self._end(error)
+        except Exception as failure:  # noqa: BLE001 - see the module docstring
+            span_failed("SpanScope.leave", failure)
         finally:
-            if self._attached is not None and is_current(self._attached):
-                detach(self._attached)
+            attached, self._attached = self._attached, None
+            if attached is not None and is_current(attached):
+                detach(attached)
                 _pass_abandoned()
-            elif self._attached is not None:
+            elif attached is not None:
                 self.abandoned = True
-            self._attached = None
 
     @property
     def before(self) -> context.Context | None:
         """The context in which this one was entered."""
         return self._before
 
-    @span_never_raises
     def _end(self, error: BaseException | None) -> None:
         try:
             if error is not None:

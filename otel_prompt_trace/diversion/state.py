@@ -30,8 +30,8 @@ class SpanState:
     """The state of one span that was started while recording is on. Most spans carry nothing: made to cost little."""
 
     __slots__ = (
-        "call", "context", "dropped", "ended", "entry", "events", "facts", "parent", "parent_id", "query", "scope",
-        "sent", "started", "told", "values", "within",
+        "as_sent", "call", "context", "dropped", "ended", "entry", "events", "facts", "parent", "parent_id", "query",
+        "scope", "sent", "started", "told", "values", "within",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +52,7 @@ class SpanState:
         self.parent_id: int | None = None
         self.started = 0
         self.dropped = 0  # attributes that the span had lost before it was ours
+        self.as_sent: tuple[str, int] | None = None  # as of an open call
         self.sent: Any = None  # the calls that wire capture saw inside this span, None for none
 
     @property

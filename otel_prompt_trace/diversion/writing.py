@@ -110,6 +110,8 @@ def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
     span.set_attribute(ours.QID, qid_of(state))
     if model and ticket.state != "lost":
         span.set_attribute(ours.REF, reference(runtime, state))
+        if state.as_sent is not None:
+            span.set_attributes(dict(zip((ours.SHA256, ours.CHARS), state.as_sent, strict=True)))
 
 
 def _opening(runtime: Runtime, entry: Entry) -> list[Event]:

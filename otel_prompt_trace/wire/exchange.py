@@ -14,13 +14,14 @@ from otel_prompt_trace.core.bodies.apis import Api
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.secret_places import holds_secrets
 from otel_prompt_trace.current import current
-from otel_prompt_trace.pipeline.flags import END, REQUEST
+from otel_prompt_trace.pipeline.flags import END, LINES, REQUEST
 from otel_prompt_trace.wire.place import Place, place_here
 from otel_prompt_trace.wire.rules import body_of
 from otel_prompt_trace.wire.sent import SentCall, target_of
 
 if TYPE_CHECKING:
     from otel_prompt_trace.core.replies import ReplyReader
+    from otel_prompt_trace.pipeline.frames import Frame
 
 _MOST_RAW = 8 * 2**20  # bytes of an answer that are held as they came; beyond it they are read as they come
 _MOST_ENCODED = 64 * 2**20  # the same of an answer that is compressed, and can be read only as a whole
@@ -169,7 +170,21 @@ class Exchange:
     def _send(self, event: Event) -> None:
         self._started = self._place.runtime.sources.perf_ns()
         whole = self._event("request") | {"evidence": "wire", "api": self._api.name, "host": self._host}
-        self._place.record([whole | {"path": self._path} | event], flags=REQUEST)
+        place = self._place
+        waited_for = "body" in event and (place.call is not None or place.model is not None)
+        watcher = self._take_stock if waited_for else None
+        place.record([whole | {"path": self._path} | event], flags=REQUEST, watcher=watcher)
+
+    def _take_stock(self, frame: Frame, writer: str) -> None:
+        """Runs on the shipper's thread while the model is answering; under a policy no bare digest goes anywhere."""
+        from otel_prompt_trace.core.seal import seal
+        from otel_prompt_trace.pipeline.frames import expand
+
+        if frame.flags & LINES:
+            return
+        for event in seal([item for item in expand(frame, writer, "spool") if isinstance(item, dict)]):
+            if event["kind"] == "request" and event.get("evidence") == "wire" and "chars" in event:
+                self._place.take_stock(event["sha256"], event["chars"])
 
     def _event(self, kind: str) -> Event:
         assert self._call is not None

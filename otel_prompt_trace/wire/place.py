@@ -72,6 +72,12 @@ class Place:
         elif self.call is None:
             sent_outside(self.entry, self.around, call, self.context.span_id, self.runtime.sources.now_ns())
 
+    def take_stock(self, sha256: str, chars: int) -> None:
+        """Digest and length of a request that was sent, for the spans of its call: those of the first one stay."""
+        for owner in (self.call, self.model):
+            if owner is not None and owner.as_sent is None:
+                owner.as_sent = (sha256, chars)
+
     def record(self, events: list[Event], *, flags: int = 0, watcher: Watcher | None = None) -> Ticket:
         """Append events to the record that the request belongs to."""
         return record_in(self.runtime, self.query, self.entry, events, self.context, flags=flags, watcher=watcher)

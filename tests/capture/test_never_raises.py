@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 import otel_prompt_trace as pt
 from otel_prompt_trace.capture.context import current_call, current_query
 from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline.fallback import FallbackSpool
 from otel_prompt_trace.pipeline.recorder import Recorder
 from otel_prompt_trace.pipeline.spool import Spool
 from otel_prompt_trace.runtime import Runtime
@@ -57,8 +58,8 @@ def _raising(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("owner", "name", "error", "reason"),
     [
-        (Spool, "append", OSError(errno.ENOSPC, "No space left on device"), "spool_unwritable"),
-        (Spool, "append", RuntimeError("odd"), "not_encodable"),
+        (FallbackSpool, "append", OSError(errno.ENOSPC, "No space left on device"), "spool_unwritable"),
+        (FallbackSpool, "append", RuntimeError("odd"), "not_encodable"),
         (frames, "build", ValueError("odd"), "not_encodable"),
         (frames, "pack_events", MemoryError(), "not_encodable"),
         (Recorder, "append", RuntimeError("odd"), "not_captured"),
@@ -153,10 +154,10 @@ def test_a_watcher_that_fails_costs_only_the_provisional_verdict(
 
     monkeypatch.setattr("otel_prompt_trace.capture.provisional.take_stock", fails)
     with pt.query() as q:
-        for _ in range(2):
+        for number in (1, 2):
             with q.call(prompt="p") as call:
+                until(lambda n=number: len(looked) == n)
                 call.respond("o")
-        until(lambda: len(looked) == 2)
     assert len(recording.events(q.qid)) == 6
     assert "prompt_trace.verdict" not in dict(recording.exporter.get_finished_spans()[0].attributes or {})
 
@@ -171,6 +172,14 @@ def test_a_store_that_can_t_be_opened_leaves_everything_in_the_spool(
     result = pt.flush(0.2)
     assert (result.stored, result.spooled, result.lost, result.ok) == (0, _EVENTS, 0, False)
     (tmp_path / "store").unlink()
+    assert pt.flush(20).ok
+    assert len(recording.events(q.qid)) == _EVENTS
+
+
+def test_a_disk_that_takes_nothing_costs_no_event(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it refuses waits in memory, and is delivered."""
+    monkeypatch.setattr(Spool, "append", _raising(OSError(errno.ENOSPC, "No space left on device")))
+    q = _application()
     assert pt.flush(20).ok
     assert len(recording.events(q.qid)) == _EVENTS
 
