@@ -1,16 +1,18 @@
-"""The command: ``python -m benchmarks spans``, ``python -m benchmarks wire``."""
+"""The command: ``python -m benchmarks spans``, ``python -m benchmarks wire``, ``python -m benchmarks calls``."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import spans, wire
+from benchmarks import calls, gil, spans, wire
 from benchmarks.measuring import CLOCKS
 
 
@@ -28,7 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--rounds", type=int, default=20, help="rounds of each variant (%(default)s)")
     command.add_argument("--requests", type=int, default=20, help="requests a round (%(default)s)")
     command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command = commands.add_parser("calls", help="what a model call costs its thread, beside what others take for it")
+    command.add_argument("--rounds", type=int, default=12, help="rounds of each subject (%(default)s)")
+    command.add_argument("--calls", type=int, default=80, help="calls a round (%(default)s)")
+    command.add_argument("--peers", action="store_true", help="in an environment with the peers, made where it is not")
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
     given = parser.parse_args(arguments)
+    if given.command == "calls":
+        if given.peers:
+            return _with_peers([argument for argument in arguments or sys.argv[1:] if argument != "--peers"])
+        found = chain(calls.measure(rounds=given.rounds, calls=given.calls), gil.measure())
+        return _print_json(found) if given.json else _print_calls(found)
     if given.command == "wire":
         requests = wire.measure(rounds=given.rounds, requests=given.requests)
         return _print_json(requests) if given.json else _print_table(_wire_table(requests))
@@ -37,8 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _print_json(rows) if given.json else _print_table(_table(rows))
 
 
-def _print_json(rows: Iterable[spans.Row | wire.Row]) -> int:
+def _with_peers(arguments: list[str]) -> int:
+    """The same command by the Python of the environment that has the peers.
+
+    Raises:
+        CanNotBeMade: packages could not be installed.
+    """
+    from tests.instrumentations.environments import environment
+
+    command = [str(environment("benchmarks")), "-m", "benchmarks", *arguments]
+    return subprocess.run(command, check=False).returncode  # noqa: S603 - ours
+
+
+def _print_json(rows: Iterable[spans.Row | wire.Row | calls.Cost | calls.Target | str]) -> int:
     for row in rows:
+        if isinstance(row, str):  # nothing measured: a remark
+            sys.stderr.write(row + "\n")
+            continue
         sys.stdout.write(json.dumps(row.as_json(), ensure_ascii=False) + "\n")
         sys.stdout.flush()
     return 0
@@ -46,6 +73,26 @@ def _print_json(rows: Iterable[spans.Row | wire.Row]) -> int:
 
 def _print_table(table: Table) -> int:
     Console().print(table)
+    return 0
+
+
+def _print_calls(rows: Iterable[calls.Cost | calls.Target | str]) -> int:
+    console, costs, targets = Console(), Table(title="One model call"), Table(title="Targets, in this run")
+    for heading in ("subject", "prompt", "p50 µs", "p99 µs", "above µs", "of batch", "CPU µs"):
+        costs.add_column(heading, justify="left" if heading == "subject" else "right")
+    for heading in ("target", "found", "bound", ""):
+        targets.add_column(heading, justify="right" if heading in ("found", "bound") else "left")
+    for row in rows:
+        if isinstance(row, str):
+            console.print(row)
+        elif isinstance(row, calls.Cost):
+            numbers = [f"{x:,.1f}" for x in (row.p50_us, row.p99_us, row.above_us)]
+            costs.add_row(row.subject, f"{row.size:,}", *numbers, f"{row.ratio:.2f}", f"{row.cpu_us:,.0f}")
+        else:
+            bound = f"{'≥' if row.least else '≤'} {row.bound:.2f} {row.unit}"
+            targets.add_row(row.what, f"{row.found:,.2f} {row.unit}", bound, "met" if row.met else "missed")
+    console.print(costs)
+    console.print(targets)
     return 0
 
 

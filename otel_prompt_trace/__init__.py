@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from otel_prompt_trace.core.prompt import Prompt
     from otel_prompt_trace.core.record import Record
     from otel_prompt_trace.exceptions import PromptTraceError
-    from otel_prompt_trace.installation import flush, install, uninstall
+    from otel_prompt_trace.installation import aflush, flush, install, uninstall
     from otel_prompt_trace.pipeline.accounting import FlushResult, Receipt
     from otel_prompt_trace.store import PayloadStore, open_store
 
@@ -54,6 +54,7 @@ _HOME = {
     "Receipt": "pipeline.accounting",
     "Record": "core.record",
     "WSGIMiddleware": "capture.middleware",
+    "aflush": "installation",
     "census": "core.census",
     "carry": "capture.carrying",
     "declare": "capture.declaring",
@@ -82,6 +83,7 @@ __all__ = [
     "Record",
     "WSGIMiddleware",
     "__version__",
+    "aflush",
     "carry",
     "census",
     "declare",

@@ -114,9 +114,15 @@ def uninstall() -> None:
 
 
 def flush(timeout: float = 30.0) -> FlushResult:
-    """Deliver everything recorded so far, waiting up to ``timeout`` seconds; off the event loop in async code."""
+    """Deliver everything recorded so far, waiting up to ``timeout`` seconds; in async code, use :func:`aflush`."""
     runtime = current()
     return FlushResult(0, 0, 0) if runtime is None else runtime.flush(timeout)
+
+
+async def aflush(timeout: float = 30.0) -> FlushResult:
+    """As :func:`flush`, on an asyncio event loop, which goes on meanwhile."""
+    runtime = current()
+    return FlushResult(0, 0, 0) if runtime is None else await runtime.aflush(timeout)
 
 
 def attach(tracer_provider: Any = None) -> bool:

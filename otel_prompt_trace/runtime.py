@@ -13,26 +13,28 @@ import os
 import time
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from multiprocessing import util as multiprocessing_util
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
+from otel_prompt_trace import observation
 from otel_prompt_trace._version import __version__
 from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.seal import keyed_digest
-from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.hash_key import hash_key
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult, Ticket
+from otel_prompt_trace.pipeline.adopting import adopt, mark_of
+from otel_prompt_trace.pipeline.fallback import FallbackSpool
 from otel_prompt_trace.pipeline.memory import MemorySpool
 from otel_prompt_trace.pipeline.reading import POISON
-from otel_prompt_trace.pipeline.recorder import Recorder, SpoolLike
+from otel_prompt_trace.pipeline.recorder import Recorder
 from otel_prompt_trace.pipeline.shipper import Shipper
 from otel_prompt_trace.pipeline.shipping import Payloads
-from otel_prompt_trace.pipeline.spool import Spool, prepare_folder
+from otel_prompt_trace.pipeline.spool import Spool, spooled_bytes
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 EXIT_SECONDS = 5.0
 _REMEMBERED = 10_000
+_MOST_LATER = 10_000
 TRACER = "otel_prompt_trace"
 
 _log = logging.getLogger("otel_prompt_trace")
@@ -71,7 +74,10 @@ class Runtime:
         self._withholding: OrderedDict[str, None] = OrderedDict()  # the newest queries of policy ``hash``
         self.wire: Rules | None = None  # which requests are captured on the wire; None for none
         self._later: deque[Callable[[], None]] = deque()
+        self._not_done = 0  # what was to be done later, beyond what can be remembered
         self.diverting = False  # whether content is taken off spans and log records
+        self._timing = observation.observe()
+        self._mark = mark_of(settings.store)
         self._assemble()
         _runtimes.add(self)
 
@@ -81,7 +87,10 @@ class Runtime:
 
     def later(self, what: Callable[[], None]) -> None:
         """Have something done soon, on the shipper's thread. Takes no lock: it may be asked for in a finalizer."""
-        self._later.append(what)
+        if len(self._later) < _MOST_LATER:
+            self._later.append(what)
+        else:
+            self._not_done += 1
 
     def policy_of(self, qid: str) -> str:
         """The policy of a query that this process opened not long ago, else the installed one."""
@@ -97,6 +106,20 @@ class Runtime:
         """Deliver what was recorded, waiting up to ``timeout`` seconds."""
         self._catch_up()
         return self._shipper.flush(timeout)
+
+    async def aflush(self, timeout: float) -> FlushResult:
+        """The same on an event loop, which goes on meanwhile."""
+        import asyncio
+
+        self._catch_up()
+        deadline = time.monotonic() + timeout
+        shipper = self._shipper
+        asked = shipper.ask()
+        pause = 0.002
+        while not shipper.over(asked) and (left := deadline - time.monotonic()) > 0:
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, 0.05)
+        return shipper.told(asked)
 
     def settle(self, timeout: float = EXIT_SECONDS) -> FlushResult:
         """Try once to deliver everything; what can't be delivered stays in the spool.
@@ -120,23 +143,45 @@ class Runtime:
         self.settle(timeout)
         self._shipper.stop(timeout=1.0)
         self._spool.close()
-        result = self.accounts.result()
-        if result.spooled and isinstance(self._spool, MemorySpool):
-            self.accounts.lose(result.spooled, "exit_in_memory", "Set PROMPT_TRACE_DURABILITY=written to keep them.")
+        left = self._spool.volatile
+        if left:
+            self.accounts.lose(left, "exit_in_memory", "Set PROMPT_TRACE_DURABILITY=written to keep them.")
         return self.accounts.result()
 
     @property
     def durability(self) -> str:
         """The durability in force: ``memory`` where the spool's folder could not be used."""
-        return "memory" if isinstance(self._spool, MemorySpool) else self.settings.durability
+        return self.settings.durability if self._spool.on_disk else "memory"
+
+    @property
+    def _adopts(self) -> bool:
+        return self.settings.durability != "memory" and self.settings.adopt
 
     def digest(self) -> Digest:
         """The keyed digest of policy ``hash``, its key made at first use."""
         if self._digest is None:
-            self._digest = keyed_digest(_hash_key(self.settings))
+            self._digest = keyed_digest(hash_key(self.settings))
         return self._digest
 
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the oldest event of this process has waited that is not stored; 0 where none waits."""
+        return self._shipper.oldest_seconds
+
+    @property
+    def spool_bytes(self) -> int:
+        """Bytes that the spool takes: its folder, whoever's the files are, or what is kept in memory."""
+        return spooled_bytes(self.settings.spool) if self._spool.on_disk else self._spool.used_bytes
+
+    @property
+    def spool_limit(self) -> int:
+        """The bound of :attr:`spool_bytes`."""
+        return self.settings.spool_max_bytes if self._spool.on_disk else self.settings.memory_max_bytes
+
     def _catch_up(self) -> None:
+        if self._not_done:
+            dropped, self._not_done = self._not_done, 0
+            self.accounts.miss(dropped, "abandoned", "Their responses were given up before they were read.")
         while self._later:
             try:
                 self._later.popleft()()
@@ -148,6 +193,8 @@ class Runtime:
         if not self._open:
             return
         self._spool.abandon_in_child()
+        self._later.clear()
+        self._not_done = 0
         self.accounts = Accounts()
         self._assemble()
 
@@ -164,6 +211,8 @@ class Runtime:
             jitter=self.sources.jitter,
             now=self.sources.now,
             before=self._catch_up,
+            adopt=self._adopt if self._adopts else None,
+            timing=self._timing,
         )
         self._recorder = Recorder(
             self._spool,
@@ -176,28 +225,41 @@ class Runtime:
             redact=self.settings.redact,
         )
 
-    def _make_spool(self, writer: str) -> SpoolLike:
+    def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:
         settings = self.settings
-        if settings.durability != "memory":
-            try:
-                return Spool(
-                    settings.spool,
-                    writer=writer,
-                    new_id=self.new_id,
-                    now_ns=self.sources.now_ns,
-                    file_bytes=settings.spool_file_bytes,
-                    max_bytes=settings.spool_max_bytes,
-                    fsync=settings.durability == "fsync",
-                )
-            except (OSError, ConfigurationError) as error:
-                self.accounts.warn(
-                    "spool", "No spool at %s (%s): recording to memory. Set PROMPT_TRACE_SPOOL.", settings.spool, error
-                )
-        return MemorySpool(settings.memory_max_bytes)
+        wait = settings.spool_block_ms / 1000 if settings.spool_full == "block" else 0.0
+        memory = MemorySpool(settings.memory_max_bytes, max_frames=settings.spool_max_frames, block_seconds=wait)
+        if settings.durability == "memory":
+            return memory
+
+        def warn(key: str, message: str) -> None:
+            self.accounts.warn(key, "%s", message)
+
+        def open_disk() -> Spool:
+            return Spool(
+                settings.spool,
+                writer=writer,
+                new_id=lambda: self.new_id() + self._mark,
+                now_ns=self.sources.now_ns,
+                file_bytes=settings.spool_file_bytes,
+                max_bytes=settings.spool_max_bytes,
+                fsync=settings.durability == "fsync",
+                max_frames=settings.spool_max_frames,
+                max_age_seconds=settings.spool_max_age,
+                block_seconds=wait,
+                sync_seconds=settings.fsync_ms / 1000,
+                warn=warn,
+            )
+
+        return FallbackSpool(open_disk, memory, place=str(settings.spool), warn=warn)
+
+    def _adopt(self, payloads: Payloads) -> Generator[None, None, None]:
+        if self._spool.on_disk:  # else the folder may be one that was refused: others could plant events there
+            yield from adopt(self.settings.spool, self._mark, payloads, self.sources.now, self.accounts)
 
     def _set_aside(self, frame: frames.Frame) -> None:
         """Keep a frame that can't be stored where a person can look at it; we never delete it."""
-        if not isinstance(self._spool, Spool):
+        if self.settings.durability == "memory":
             return
         folder = self.settings.spool / POISON
         with contextlib.suppress(OSError):
@@ -207,30 +269,6 @@ class Runtime:
             path = folder / f"{self.new_id()}.spool"
             with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(header + head + body)
-
-
-def _hash_key(settings: Settings) -> bytes:
-    """The key of keyed digests: as configured, else one of this spool, made once and shared by its processes."""
-    if settings.hash_key:
-        return settings.hash_key.encode()
-    path: Path = settings.spool / "hash.key"
-    fresh = os.urandom(32).hex().encode()
-    with contextlib.suppress(OSError, ConfigurationError):
-        try:
-            prepare_folder(settings.spool)
-            temporary = path.with_suffix(f".{os.urandom(8).hex()}")
-            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                file.write(fresh)
-            try:
-                os.link(temporary, path)  # whole or not at all: another process never reads half a key
-            finally:
-                temporary.unlink()
-        except (FileExistsError, PermissionError):  # another process was faster, or only reading is allowed here
-            pass
-        kept = path.read_bytes()
-        if kept:
-            return kept
-    return fresh
 
 
 def _close_all() -> None:

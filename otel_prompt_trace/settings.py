@@ -18,7 +18,14 @@
 ``PROMPT_TRACE_ACCEPT_QID``        ``trusted`` lets ``query(join=True)`` continue a qid that arrived in baggage
 ``PROMPT_TRACE_SPOOL_FILE_BYTES``  size of one spool file (default 16 MiB)
 ``PROMPT_TRACE_SPOOL_MAX_BYTES``   size of the whole spool; beyond it new events are lost and counted (default 1 GiB)
-``PROMPT_TRACE_MEMORY_MAX_BYTES``  the same in ``memory`` mode (default 64 MiB)
+``PROMPT_TRACE_SPOOL_MAX_FRAMES``  the same in appends of one process (default 1,000,000)
+``PROMPT_TRACE_SPOOL_MAX_AGE``     seconds after which a spool file is closed and handed over (default 600)
+``PROMPT_TRACE_SPOOL_FULL``        ``drop`` (default): when the spool is full the newest events are lost; ``block``:
+                                   they wait first
+``PROMPT_TRACE_SPOOL_BLOCK_MS``    for how many milliseconds (default 100)
+``PROMPT_TRACE_FSYNC_MS``          how long an append waits for the disk with ``fsync`` (default 250)
+``PROMPT_TRACE_ADOPT``             ``true`` (default): what dead processes left in the spool is delivered from here
+``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in ``memory`` mode (default 64 MiB)
 =================================  ==========================================================================
 
 Defaults lie under ``$XDG_STATE_HOME/prompt-trace`` (``~/.local/state/prompt-trace``), never in the working directory.
@@ -44,6 +51,7 @@ _CHOICES = {
     "spans": ("divert", "copy"),
     "accept_qid": ("never", "trusted"),
     "wire": ("on", "off"),
+    "spool_full": ("drop", "block"),
 }
 _SMALLEST_FILE = 64 * 1024
 _MIB = 1024 * 1024
@@ -66,6 +74,12 @@ class Settings:
     spool_file_bytes: int
     spool_max_bytes: int
     memory_max_bytes: int
+    spool_max_frames: int = 1_000_000
+    spool_max_age: int = 600
+    spool_full: str = "drop"
+    spool_block_ms: int = 100
+    fsync_ms: int = 250
+    adopt: bool = True
     wire: str = "on"
     wire_allow: tuple[str, ...] = ()
     wire_deny: tuple[str, ...] = ()
@@ -99,6 +113,9 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
     def size(name: str, default: int) -> int:
         return _size(name, given.get(name, env.get(_variable(name)) or default))
 
+    def number(name: str, default: int, unit: str) -> int:
+        return _number(name, given.get(name, env.get(_variable(name)) or default), unit)
+
     def listed(name: str) -> tuple[str, ...]:
         value = given.get(name, env.get(_variable(name)) or "")
         parts = value.split(",") if isinstance(value, str) else value
@@ -122,6 +139,12 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         spool_file_bytes=size("spool_file_bytes", 16 * _MIB),
         spool_max_bytes=size("spool_max_bytes", 1024 * _MIB),
         memory_max_bytes=size("memory_max_bytes", 64 * _MIB),
+        spool_max_frames=number("spool_max_frames", 1_000_000, "appends"),
+        spool_max_age=number("spool_max_age", 600, "seconds"),
+        spool_full=choice("spool_full", "drop"),
+        spool_block_ms=number("spool_block_ms", 100, "milliseconds"),
+        fsync_ms=number("fsync_ms", 250, "milliseconds"),
+        adopt=_flag("adopt", given.get("adopt", env.get(_variable("adopt")) or "true")),
     )
 
 
@@ -200,6 +223,16 @@ def _flag(name: str, value: object) -> bool:
     if lowered not in _TRUE | _FALSE:
         raise ConfigurationError(f"{_variable(name)}={value!r}: it takes true or false")
     return lowered in _TRUE
+
+
+def _number(name: str, value: object, unit: str) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigurationError(f"{_variable(name)}={value!r}: it takes a number of {unit}, 1 or more")
+    return number
 
 
 def _size(name: str, value: object) -> int:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import otel_prompt_trace as pt
-from benchmarks import spans, wire
+from benchmarks import calls, gil, spans, wire
 from benchmarks.measuring import CLOCKS, Work, compare
+from benchmarks.subjects import Open, subjects, texts
 
 ROOT = Path(__file__).parent.parent
 
@@ -113,3 +114,65 @@ def test_requests_are_compared() -> None:
         assert 0 < row.low <= row.ratio <= row.high
         assert min(row.bare_us, row.ours_us) > 0
     assert rows[3].bare_us > rows[2].bare_us  # the last chunk comes after the first
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    """Of a hundred values the 99th, of few the last; one value is every percentile of itself."""
+    assert calls.percentile([float(number) for number in range(100, 0, -1)], 99) == 99.0
+    assert calls.percentile([1.0, 2.0, 3.0], 99) == 3.0
+    assert calls.percentile([7.0], 50) == 7.0
+
+
+def test_each_call_is_timed_and_what_settles_is_not() -> None:
+    """As many times as calls were asked for; a settling that takes long is in none of them, its work is in the CPU."""
+
+    def settle() -> None:
+        until = time.process_time_ns() + 30_000_000
+        while time.process_time_ns() < until:
+            pass
+
+    made: list[None] = []
+    times, cpu = calls.one_round(Open(lambda: made.append(None), settle), 20)
+    assert len(times) == 20
+    assert len(made) > 20  # some before, which do not count
+    assert max(times) < 30_000
+    assert cpu >= 1500  # microseconds: 30 ms over 20 calls
+
+
+def test_prompts_are_long_enough_and_different() -> None:
+    """Eight pieces each, together about as long as was asked for; the same at every run, and none twice in a turn."""
+    for size in calls.SIZES:
+        given, again = texts(size), texts(size)
+        joined = [given.joined() for _ in given.prompts]
+        assert joined == ["".join(text for _, text in again.pieces()) for _ in given.prompts]
+        assert all(0.98 < len(text) / size < 1.02 for text in joined)
+        assert len(set(joined)) == len(joined)
+        assert {len(pieces) for pieces in given.prompts} == {8}
+
+
+@pytest.mark.parametrize(("found", "least", "met"), [(0.9, False, True), (1.1, False, False), (0.9, True, False)])
+def test_a_target_is_met_from_one_side(found: float, least: bool, met: bool) -> None:
+    """Below its bound, or above it where the bound is the least."""
+    assert calls.Target("w", found, 1.0, least=least).met is met
+
+
+def test_calls_without_peers_are_measured() -> None:
+    """A row for each subject, a remark for each peer that is not here, and targets of all that was measured."""
+    rows = list(calls.measure(rounds=2, calls=4, sizes=(10_000,)))
+    costs = {row.subject: row for row in rows if isinstance(row, calls.Cost)}
+    assert set(subjects("")) <= set(costs)
+    for row in costs.values():
+        assert all(math.isfinite(x) for x in (row.p50_us, row.p99_us, row.above_us, row.ratio, row.cpu_us))
+        assert 0 < row.p50_us <= row.p99_us
+    assert costs["batch processor"].ratio == 1
+    remarks = [row for row in rows if isinstance(row, str)]
+    assert len(remarks) + len(costs) == len(subjects("")) + 3
+    targets = [row for row in rows if isinstance(row, calls.Target)]
+    assert any("memory: p50 above" in row.what for row in targets)
+
+
+def test_threads_are_measured() -> None:
+    """The three targets beside other threads, each with a number."""
+    found = list(gil.measure(rounds=1, calls=20, seconds=0.05))
+    assert len(found) == 3
+    assert all(math.isfinite(row.found) for row in found)

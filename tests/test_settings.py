@@ -33,6 +33,12 @@ def test_defaults() -> None:
         wire_apis=(),
         redact=None,
         memory_max_bytes=64 * 2**20,
+        spool_max_frames=1_000_000,
+        spool_max_age=600,
+        spool_full="drop",
+        spool_block_ms=100,
+        fsync_ms=250,
+        adopt=True,
     )
 
 
@@ -49,6 +55,12 @@ _VALUES: list[tuple[str, str, Any, Any, Any]] = [
     ("spool_max_bytes", "65536", 65536, 70000, 70000),
     ("memory_max_bytes", "65536", 65536, 70000, 70000),
     ("hash_key", "k", "k", "other", "other"),
+    ("spool_max_frames", "7", 7, 8, 8),
+    ("spool_max_age", "60", 60, 5, 5),
+    ("spool_full", "block", "block", "drop", "drop"),
+    ("spool_block_ms", "20", 20, 30, 30),
+    ("fsync_ms", "20", 20, 30, 30),
+    ("adopt", "false", False, True, True),
     ("wire", "off", "off", "on", "on"),
     ("wire_allow", "host:*.example, b", ("host:*.example", "b"), ["c"], ("c",)),
     ("wire_deny", "route:/admin/*", ("route:/admin/*",), "a,b", ("a", "b")),
@@ -77,6 +89,9 @@ def test_every_setting_is_tried_above() -> None:
     ("name", "value"),
     [
         ("durability", "eternal"),
+        ("spool_max_age", "0"),
+        ("fsync_ms", "soon"),
+        ("spool_full", "explode"),
         ("policy", "shred"),
         ("accept_qid", "true"),
         ("enabled", "maybe"),

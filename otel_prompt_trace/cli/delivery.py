@@ -11,41 +11,71 @@ from otel_prompt_trace.cli.app import as_json, places, records
 from otel_prompt_trace.cli.output import print_json, printable, progress
 from otel_prompt_trace.core.qid import is_qid
 from otel_prompt_trace.exceptions import NotFound
-from otel_prompt_trace.pipeline.drain import drain
+from otel_prompt_trace.pipeline.drain import DrainReport, drain
 from otel_prompt_trace.pipeline.reading import survey
+from otel_prompt_trace.pipeline.watching import Stop, watch_spool
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
-from otel_prompt_trace.store import open_store
+from otel_prompt_trace.store import PayloadStore, open_store
 
 
 @click.command()
+@click.option("--watch", is_flag=True, help="Go on until SIGTERM or SIGINT: a sidecar beside many workers.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    help="Seconds between two looks, with --watch.",
+)
 @places
 @as_json
-def ship(settings: Settings, json_: bool) -> int:
-    """Deliver what processes that are gone have left in the spool, once; files of running ones are left to them."""
+def ship(settings: Settings, watch: bool, interval: float, json_: bool) -> int:
+    """Deliver what processes that are gone have left in the spool; files of running ones are left to them.
+
+    Once, or with --watch again and again: there a store that is down is asked more and more rarely, and a line is
+    printed for each round that delivered something. Being told to stop ends it between two queries, with status 0.
+    """
     store = open_store(settings.store)
+    if watch:
+        with Stop() as stop:
+            watch_spool(
+                settings.spool,
+                store,
+                interval=interval,
+                stop=stop,
+                delivered=lambda report: _tell(report, store, [], json_),
+                failed=lambda error: click.echo(f"prompt-trace: {printable(str(error))}", err=True),
+            )
+        return 0
     with progress("shipping") as step:
         report = drain(settings.spool, store, progress=step)
-    swept = [receipt for receipt in store.sweep() if receipt.deleted or receipt.remaining]
-    result = {
-        "events": report.events,
-        "queries": report.queries,
-        "files": report.files,
-        "left_to_running_processes": report.alive,
-        "set_aside": report.set_aside,
-        "problems": [str(problem) for problem in report.problems],
-        "swept": [receipt.qid for receipt in swept],
-    }
-    if json_:
-        print_json(result)
-    else:
-        click.echo(
-            f"{report.events} event(s) of {report.queries} query(ies) from {report.files} file(s) are in {store.url}; "
-            f"{report.alive} file(s) belong to running processes."
-        )
-        for line in (*result["problems"], *(f"set aside: {path}" for path in report.set_aside)):  # type: ignore[misc]
-            click.echo(f"prompt-trace: {printable(line)}", err=True)
+    swept = [receipt.qid for receipt in store.sweep() if receipt.deleted or receipt.remaining]
+    _tell(report, store, swept, json_)
     return 1 if report.problems else 0
+
+
+def _tell(report: DrainReport, store: PayloadStore, swept: list[str], json_: bool) -> None:
+    problems = [str(problem) for problem in report.problems]
+    if json_:
+        print_json(
+            {
+                "events": report.events,
+                "queries": report.queries,
+                "files": report.files,
+                "left_to_running_processes": report.alive,
+                "set_aside": report.set_aside,
+                "problems": problems,
+                "swept": swept,
+            }
+        )
+        return
+    click.echo(
+        f"{report.events} event(s) of {report.queries} query(ies) from {report.files} file(s) are in {store.url}; "
+        f"{report.alive} file(s) belong to running processes."
+    )
+    for line in (*problems, *(f"set aside: {path}" for path in report.set_aside)):
+        click.echo(f"prompt-trace: {printable(line)}", err=True)
 
 
 @click.command()

@@ -202,12 +202,14 @@ def _foreign(events: Sequence[Event]) -> tuple[Event, ...]:
     A qid that arrives from outside may be anybody's: what is told under it elsewhere must not speak for the query.
     """
     begun = [event for event in events if event["kind"] == "query"]
-    traces = {event.get("trace_id") for event in begun if not event.get("joined")}
+    traces = {as_text(event.get("trace_id")) for event in begun if not event.get("joined")}
     if not traces:
         return ()
     own = {event["writer"] for event in begun if not event.get("joined")}
     joined = {event["writer"] for event in begun if event.get("origin") == "baggage"} - own
-    return tuple(event for event in events if event["writer"] in joined and event.get("trace_id") not in traces)
+    return tuple(
+        event for event in events if event["writer"] in joined and as_text(event.get("trace_id")) not in traces
+    )
 
 
 def _items(value: object) -> list[Any]:

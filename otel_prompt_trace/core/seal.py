@@ -103,7 +103,10 @@ def needs_policy(
     """Whether anything must be cut before these events are written."""
     if policy != "store" or redact is not None or any(withheld):
         return True
-    return any("secrets" in event or (event["kind"] == "piece" and "policy" in event) for event in events)
+    for event in events:  # asked for every append: a generator costs as much again
+        if "secrets" in event or ("policy" in event and event["kind"] == "piece"):
+            return True
+    return False
 
 
 def prompt_digest(request: Event) -> str | None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Watcher = Callable[[Any, str], None]  # called by the shipper with the frame and its writer, once
@@ -22,10 +22,11 @@ _WARN_EVERY_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What became of the events of this process, counted since it began.
+    """What became of the events of this process.
 
-    ``spooled`` are those that wait now, also those recorded while the flush went on. ``delivered`` says whether
-    everything that was recorded before the flush has left the spool.
+    ``stored``, ``lost`` and ``reasons`` are counted since it began. ``spooled`` are those that wait now, also those
+    recorded while the flush went on. ``delivered`` says whether everything that was recorded before the flush has left
+    the spool; ``newly_lost`` is the part of ``lost`` that no flush has told of before.
     """
 
     stored: int
@@ -33,11 +34,12 @@ class FlushResult:
     lost: int
     reasons: dict[str, int] = field(default_factory=dict)
     delivered: bool = True
+    newly_lost: int = field(default=0, compare=False)
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was recorded before the flush is stored, and nothing was ever lost."""
-        return self.delivered and self.lost == 0
+        """Whether everything that was recorded before the flush is stored, less what an earlier one has told of."""
+        return self.delivered and self.newly_lost == 0
 
     def __bool__(self) -> bool:
         return self.ok
@@ -57,7 +59,7 @@ class Receipt:
 class Ticket:
     """One append's fate. Written by the recorder and the shipper, read by whoever holds the query."""
 
-    __slots__ = ("events", "state", "watcher")
+    __slots__ = ("__weakref__", "events", "state", "watcher")
 
     def __init__(self, state: State, events: int, watcher: Watcher | None = None) -> None:
         self.state = state
@@ -82,6 +84,8 @@ class Accounts:
         self._lock = threading.Lock()
         self._recorded = 0
         self._stored = 0
+        self._adopted = 0
+        self._told = 0  # losses that a flush has told of
         self._reasons: Counter[str] = Counter()
         self._warned: dict[str, int] = {}
 
@@ -94,6 +98,21 @@ class Accounts:
         """The store acknowledged events."""
         with self._lock:
             self._stored += events
+
+    def adopt(self, events: int) -> None:
+        """The store acknowledged events that a process which is gone had recorded; they are in no other count."""
+        with self._lock:
+            self._adopted += events
+
+    @property
+    def adopted(self) -> int:
+        """Events of processes that are gone, stored by this one."""
+        return self._adopted
+
+    @property
+    def recorded(self) -> int:
+        """Events that were handed to the pipeline."""
+        return self._recorded
 
     def lose(self, events: int, reason: str, hint: str = "") -> None:
         """Events were lost: counted, and said at most once a minute for each reason."""
@@ -120,6 +139,16 @@ class Accounts:
     def result(self) -> FlushResult:
         """The counts as they stand."""
         with self._lock:
-            lost = sum(self._reasons.values())
-            waiting = self._recorded - self._stored - lost
-            return FlushResult(self._stored, waiting, lost, dict(self._reasons), delivered=waiting == 0)
+            return self._result()
+
+    def tell(self, *, delivered: bool) -> FlushResult:
+        """The counts for whoever has flushed: each loss is new to one of them."""
+        with self._lock:
+            result = replace(self._result(), delivered=delivered)
+            self._told = result.lost
+            return result
+
+    def _result(self) -> FlushResult:
+        lost = sum(self._reasons.values())
+        waiting = self._recorded - self._stored - lost
+        return FlushResult(self._stored, waiting, lost, dict(self._reasons), waiting == 0, lost - self._told)

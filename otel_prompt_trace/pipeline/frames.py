@@ -1,6 +1,7 @@
 """The byte format of a spool file.
 
-A file is one header, then frames, then zeros up to its preallocated size. All integers are little-endian.
+A file is one header, then frames, then zeros up to its preallocated size; once nothing more is appended to it, it may
+end with its last frame. All integers are little-endian.
 
 Header, 64 bytes::
 
@@ -27,8 +28,9 @@ Frame, beginning at a multiple of 8::
     …   0-7 zeros        up to the next multiple of 8
 
 A reader that meets a damaged frame looks for the next marker at a multiple of 8 and goes on from there: a torn
-record never hides its neighbour. Where the last bytes of a file are no frame and begin with zeros in place of a
-marker, an append was never finished: nobody was told that it had been.
+record never hides its neighbour. Zeros between two frames are damage as well, since frames follow each other without
+a gap. Where the last bytes of a file are no frame, and only their marker is missing, an append was never finished:
+nobody was told that it had been.
 """
 
 from __future__ import annotations
@@ -115,9 +117,11 @@ def frames(data: bytes | memoryview, source: str) -> Iterator[Frame | Problem]:
         if view.startswith(DONE, position) and position + FIXED <= end:
             position = min(_end_of_done(view, position), end if following is None else following)
             continue
-        rest = view[position:following].rstrip(b"\0")
+        rest = view[position:following]
+        if following is None:  # else zeros are a gap
+            rest = rest.rstrip(b"\0")
         if rest:  # else the zeros after the last frame
-            unfinished = following is None and not any(rest[: len(MARKER)])
+            unfinished = following is None and _unfinished(rest)
             what = UNFINISHED if unfinished else "damaged frame"
             yield Problem(source, position, f"{what}: {len(rest)} bytes skipped")
         if following is None:
@@ -176,14 +180,28 @@ def _frame_at(view: bytes, position: int) -> Frame | None:
     fields = start + _PREFIX.size + _CHECKSUM.size
     seq, ts, events, name_length = _FIELDS.unpack_from(view, fields)
     body = fields + _FIELDS.size + name_length
-    if body + length > len(view):
+    qid = view[fields + _FIELDS.size : body].decode("ascii", "replace")
+    if body + length > len(view) or not is_qid(qid):
         return None
     found = xxhash.xxh3_64(view[start : start + _PREFIX.size])
     found.update(view[fields : body + length])
     if found.intdigest() != checksum:
         return None
-    qid = view[fields + _FIELDS.size : body].decode("ascii", "replace")
-    return Frame(qid, flags, seq, ts, events, view[body : body + length], position) if is_qid(qid) else None
+    return Frame(qid, flags, seq, ts, events, view[body : body + length], position)
+
+
+def _unfinished(rest: bytes) -> bool:
+    """Whether the end of a file is an append that lacks its marker, or that and more.
+
+    What is before the body is copied first, so that a body without it is no such thing: a page of it is missing.
+    """
+    if any(rest[: len(MARKER)]):
+        return False
+    if len(rest) <= FIXED:
+        return True
+    length, _ = _PREFIX.unpack_from(rest, len(MARKER))
+    *_, name_length = _FIELDS.unpack_from(rest, FIXED - _FIELDS.size)
+    return bool(0 < len(rest) - FIXED <= name_length + length and name_length > 0)
 
 
 def _end_of_done(view: bytes, position: int) -> int:

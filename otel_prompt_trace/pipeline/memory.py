@@ -1,11 +1,12 @@
 """The spool in memory: for durability ``memory``, and where no folder can be written.
 
-It survives nothing; it is bounded in bytes, and what does not fit is lost and counted.
+It survives nothing; it is bounded in bytes and in frames, and what does not fit is lost and counted.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from otel_prompt_trace.pipeline.spool import SpoolFull
 from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MemoryEntry:
     """One frame that waits in memory."""
 
@@ -43,27 +44,43 @@ class MemoryEntry:
 class MemorySpool:
     """The same face as :class:`otel_prompt_trace.pipeline.spool.Spool`, without a file."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, max_frames: int = 1_000_000, block_seconds: float = 0.0) -> None:
         self._max_bytes = max_bytes
-        self._bytes = 0
+        self._max_frames = max_frames
+        self._block_seconds = block_seconds
         self._closed = False
+        self._reset()
+
+    def _reset(self) -> None:
         self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._bytes = 0
         self._fresh: deque[MemoryEntry] = deque()
+        self._waiting: dict[MemoryEntry, None] = {}
+        self._servant = 0
 
     def append(self, flags: int, qid: str, head: bytes, body: bytes, events: int, ticket: Ticket) -> None:
         """Keep one frame.
 
         Raises:
-            SpoolFull: the bound in bytes is reached.
+            SpoolFull: a bound is reached, and no room came within ``block_seconds``.
             SpoolClosed: nobody would ever deliver it.
         """
         entry = MemoryEntry(head, body, qid, flags, events, ticket)
+        deadline = 0.0
         with self._lock:
-            if self._closed:
-                raise SpoolClosed
-            if self._bytes + entry.length > self._max_bytes:
-                raise SpoolFull
+            while True:
+                if self._closed:
+                    raise SpoolClosed
+                if self._bytes + entry.length <= self._max_bytes and len(self._waiting) < self._max_frames:
+                    break
+                now = time.monotonic()
+                deadline = deadline or now + self._block_seconds
+                if now >= deadline or threading.get_ident() == self._servant:
+                    raise SpoolFull
+                self._room.wait(deadline - now)
             self._bytes += entry.length
+            self._waiting[entry] = None
             self._fresh.append(entry)
 
     def take_fresh(self) -> list[MemoryEntry]:
@@ -76,15 +93,43 @@ class MemorySpool:
     def acknowledge(self, entries: list[MemoryEntry]) -> None:
         """The store holds these frames."""
         with self._lock:
-            self._bytes -= sum(entry.length for entry in entries)
+            for entry in entries:
+                if entry in self._waiting:
+                    del self._waiting[entry]
+                    self._bytes -= entry.length
+            self._room.notify_all()
+
+    def prepare(self) -> None:
+        """Nothing is done ahead."""
+        self._servant = threading.get_ident()
 
     def close(self) -> None:
         """Take nothing more."""
         with self._lock:
             self._closed = True
+            self._room.notify_all()
 
     def abandon_in_child(self) -> None:
         """In a forked child: what waits is the parent's to deliver."""
-        self._lock = threading.Lock()
-        self._fresh = deque()
-        self._bytes = 0
+        self._reset()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of what is kept."""
+        return self._bytes
+
+    @property
+    def waiting(self) -> list[MemoryEntry]:
+        """What is not acknowledged, oldest first."""
+        with self._lock:
+            return list(self._waiting)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether records go to a disk."""
+        return False
+
+    @property
+    def volatile(self) -> int:
+        """Events that would go with the process."""
+        return sum(entry.events for entry in self.waiting)

@@ -15,6 +15,7 @@ from otel_prompt_trace.pipeline.flags import LINES
 from otel_prompt_trace.pipeline.spool import SUFFIX
 
 POISON = "poison"
+_ULID = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,12 @@ def files(folder: Path) -> list[Path]:
 def content(path: Path) -> tuple[str, int, list[frames.Frame], list[Problem]]:
     """Writer, time of creation, frames and problems of one file; of frames that are stored already, nothing.
 
-    A file without a header has no writer: its one problem says so.
+    Where the header is damaged and whole frames are there, the file's own id stands for the writer, and a problem says
+    so; a file without either is none of ours. A frame that stands there twice, as a file that
+    was repaired or put together by hand may have it, is read once.
+
+    Raises:
+        FileNotFoundError: it was delivered meanwhile.
     """
     writer, created, found, problems = _content(path)
     if problems:  # its owner may have been changing just that while we read: what is damaged is so the next time too
@@ -48,18 +54,30 @@ def content(path: Path) -> tuple[str, int, list[frames.Frame], list[Problem]]:
 
 
 def _content(path: Path) -> tuple[str, int, list[frames.Frame], list[Problem]]:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # a folder of that name, a disk that fails: one file must not hide the others
+        return "", 0, [], [Problem(path.name, 0, f"it can't be read: {error.strerror}")]
     header = frames.read_header(data)
-    if header is None:
-        fresh = not any(data)  # made, and its header not yet written
-        return "", 0, [], [] if fresh else [Problem(path.name, 0, "not a spool file")]
-    found, problems = [], []
+    if header is None and not any(data):  # made, and its header not yet written
+        return "", 0, [], []
+    found: dict[tuple[str, int, bytes], frames.Frame] = {}
+    problems = []
     for item in frames.frames(data, path.name):
         if isinstance(item, Problem):
             problems.append(item)
         else:
-            found.append(item)
-    return header[0], header[1], found, problems
+            found.setdefault((item.qid, item.seq, item.body), item)
+    if header is not None:
+        return header[0], header[1], list(found.values()), problems
+    # A header that is damaged must not take the frames with it. The file's own id is nobody else's, as a writer's is.
+    writer = path.name[:_ULID] if found and len(path.stem) >= _ULID else ""
+    if not writer:
+        return "", 0, [], [Problem(path.name, 0, "not a spool file")]
+    said = f"damaged header: who wrote it is not known, its events go by the file's id {writer}"
+    return writer, 0, list(found.values()), [Problem(path.name, 0, said), *problems]
 
 
 def survey(folder: Path) -> Iterator[WaitingFile]:
@@ -109,7 +127,12 @@ def waiting_qids(folder: Path) -> set[str]:
 
 def _alive(path: Path) -> bool:
     """Whether a process holds the file's lock."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -61,6 +61,17 @@ class SpoolLike(Protocol):
     def acknowledge(self, entries: list[Any]) -> None:
         """The store holds these."""
 
+    def prepare(self) -> None:
+        """Do ahead what an append should not have to; at each turn of the shipper's thread."""
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether records go to a disk now."""
+
+    @property
+    def volatile(self) -> int:
+        """Events that would go with the process."""
+
     def close(self) -> None:
         """Let go."""
 
@@ -137,8 +148,7 @@ class Recorder:
             self._lose(ticket, "spool_unwritable", f"{error.strerror}: check PROMPT_TRACE_SPOOL.")
         except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
             self._lose(ticket, "not_encodable", f"{type(error).__name__} while recording.")
-        else:
-            self._on_append()
+        self._on_append()  # also after a loss: only the shipper makes room, or finds that the disk works again
         return ticket
 
     def _lines(

@@ -9,33 +9,39 @@ Invariants:
   pause, or once at the next flush. Any other error holds up no more than the query that it belongs to.
 - Only what can never be stored is set aside, under ``poison/``, and nothing there is deleted by us.
 - An entry is acknowledged to the spool only when the store has acknowledged all lines of its query's object.
+- What processes that are gone have left is adopted when nothing of our own is due, a query at a time.
 
-The thread polls: waking it from the calling thread would cost more than the append itself.
+The thread polls: waking it from the calling thread would cost more than the append itself. Others write to the store
+for it, and end with that, so that it looks after the spool also while the store hangs: see
+:mod:`otel_prompt_trace.pipeline.delivering`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from typing import Any
 
 from opentelemetry import context
 
 from otel_prompt_trace.exceptions import ConfigurationError, StoreError
-from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline import delivering, frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult
-from otel_prompt_trace.pipeline.flags import END
-from otel_prompt_trace.pipeline.recorder import SpoolLike, Waiting
-from otel_prompt_trace.pipeline.shipping import Payloads, deliverable
-from otel_prompt_trace.pipeline.spool_file import DamagedFrame
+from otel_prompt_trace.pipeline.recorder import SpoolLike
+from otel_prompt_trace.pipeline.shipping import Payloads
+from otel_prompt_trace.pipeline.side_by_side import side_by_side
+from otel_prompt_trace.pipeline.waiting import Index
 
-POLL_SECONDS = 0.05
 QUIET_SECONDS = 30.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+ADOPT_SECONDS = 60.0  # between two looks at what others have left
+_FIRST_ADOPT_SECONDS = 5.0
+_ADOPT_STEP_SECONDS = 0.5  # how long our own records wait for those of others
+_POLL = delivering.POLL_SECONDS
+_CHUNK = 256  # queries that are begun together
 _SUPPRESS = tuple(
     key
     for name in ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
@@ -43,17 +49,6 @@ _SUPPRESS = tuple(
 )
 
 _log = logging.getLogger("otel_prompt_trace")
-
-
-@dataclass(slots=True)
-class _Pending:
-    """What waits of one query."""
-
-    entries: list[Waiting] = field(default_factory=list)
-    ended: bool = False
-    touched: float = 0.0
-    failures: int = 0
-    resume_at: float = 0.0
 
 
 class Shipper:
@@ -70,17 +65,22 @@ class Shipper:
         jitter: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         before: Callable[[], None] = lambda: None,
+        adopt: Callable[[Payloads], Generator[None, None, None]] | None = None,
+        timing: Callable[[float, str | None], None] = lambda _seconds, _error: None,
     ) -> None:
         self._spool = spool
-        self._open_payloads = open_payloads
-        self._payloads: Payloads | None = None
         self._accounts = accounts
         self._writer = writer
-        self._set_aside = set_aside
         self._jitter = jitter
-        self._now = now
         self._before = before  # done on this thread before each look at the spool
-        self._pending: dict[str, _Pending] = {}
+        self._adopt = adopt
+        self._index = Index(self._damaged)
+        self._delivering = delivering.Delivering(
+            spool, self._index, open_payloads, accounts, writer=writer, set_aside=set_aside, now=now, timing=timing
+        )
+        self._looked = time.monotonic()
+        self._adopting: Generator[None, None, None] | None = None
+        self._adopt_at = self._looked + _FIRST_ADOPT_SECONDS * (0.5 + jitter())
         self._pause = 0.0
         self._resume_at = 0.0
         self._condition = threading.Condition()
@@ -95,7 +95,7 @@ class Shipper:
         if thread is not None and thread.is_alive():
             return
         with self._condition:
-            if self._stopping or (self._thread is not None and self._thread.is_alive()):
+            if self._stopping or self._alive:
                 return
             thread = threading.Thread(target=self._run, name="prompt-trace-shipper", daemon=True)
             try:
@@ -109,19 +109,45 @@ class Shipper:
 
         With ``give_up`` one whole try is enough, whether it succeeds or not: at exit the spool is the better place.
         """
-        self.ensure_running()
         deadline = time.monotonic() + timeout
+        asked = self.ask()
         with self._condition:
-            self._asked += 1
-            asked = self._asked
-            self._wake.set()
             while (self._tried if give_up else self._done) < asked:
                 left = deadline - time.monotonic()
-                if left <= 0 or self._thread is None or not self._thread.is_alive():
+                if left <= 0 or not self._alive:
                     break
                 self._condition.wait(min(left, 0.25))
-            result = self._accounts.result()
-            return replace(result, delivered=self._done >= asked)
+        return self.told(asked)
+
+    def ask(self) -> int:
+        """Begin a flush without waiting for it; what is returned names it."""
+        self.ensure_running()
+        with self._condition:
+            self._asked += 1
+            self._wake.set()
+            return self._asked
+
+    def over(self, asked: int) -> bool:
+        """Whether a flush is over: everything that was recorded before it is delivered, or nobody would do it."""
+        return self._done >= asked or not self._alive
+
+    def told(self, asked: int) -> FlushResult:
+        """What became of the events, for whoever has asked for a flush."""
+        return self._accounts.tell(delivered=self._done >= asked)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the oldest event has waited that is not stored; 0 where none waits."""
+        oldest = self._index.oldest
+        if oldest is None:
+            if not self._accounts.result().spooled:
+                return 0.0
+            oldest = self._looked  # what waits has come since then
+        return max(0.0, time.monotonic() - oldest)
+
+    @property
+    def _alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def stop(self, timeout: float) -> None:
         """End the thread after what it is doing; what waits stays in the spool."""
@@ -139,9 +165,12 @@ class Shipper:
         try:
             while not self._stopping:
                 self._turn()
-                self._wake.wait(POLL_SECONDS)
+                self._wake.wait(_POLL)
                 self._wake.clear()
         finally:
+            if self._adopting is not None:
+                with contextlib.suppress(ValueError):  # it runs: this thread has died, and that one has not
+                    self._adopting.close()
             context.detach(token)
 
     def _turn(self) -> None:
@@ -160,14 +189,14 @@ class Shipper:
             if delivered:
                 self._done = max(self._done, asked)
             self._condition.notify_all()
+        if delivered:
+            self._adopt_some()
 
     def _collect(self) -> None:
-        now = time.monotonic()
-        for entry in self._spool.take_fresh():
-            pending = self._pending.setdefault(entry.qid, _Pending())
-            pending.entries.append(entry)
-            pending.touched = now
-            pending.ended = pending.ended or bool(entry.flags & END)
+        self._spool.prepare()
+        now = self._looked = time.monotonic()
+        fresh = self._spool.take_fresh()
+        for entry in fresh:
             watcher: Any = entry.ticket.watcher
             if watcher is not None:
                 entry.ticket.watcher = None
@@ -175,70 +204,77 @@ class Shipper:
                     watcher(entry.frame(), self._writer)
                 except Exception as error:  # noqa: BLE001 - what is said early of a call is worth no record
                     self._accounts.warn("watcher", "A provisional verdict failed: %s", type(error).__name__)
+        if fresh:
+            self._index.add(fresh, now)
+            del fresh, entry
+            self._index.trim()
+
+    def _meanwhile(self) -> None:
+        """What goes on while the store is written to."""
+        try:
+            self._before()
+            self._collect()
+        except Exception as error:  # noqa: BLE001 - what is being written goes on
+            self._accounts.warn("shipper", "The shipper met an error and goes on: %s", type(error).__name__)
 
     def _deliver(self, *, everything: bool, at_once: bool) -> bool:
         """Whether all that was due is stored now.
 
         ``everything`` is due at a flush; ``at_once`` is the first try of one, which waits for no pause.
         """
-        now = time.monotonic()
-        if now < self._resume_at and not at_once:
+        if time.monotonic() < self._resume_at and not at_once:
             return False
         whole = True
-        for qid, pending in list(self._pending.items()):
-            if not (everything or pending.ended or now - pending.touched >= QUIET_SECONDS):
-                continue
-            if now < pending.resume_at and not at_once:
-                whole = False
-                continue
-            try:
-                self._ship(qid, pending)
-            except (StoreError, ConfigurationError) as error:
-                self._accounts.warn("store", "The store does not take events; they wait in the spool: %s", error)
-                self._back_off()
-                return False
-            except Exception as error:  # noqa: BLE001 - this thread is the only way out for what is recorded
-                self._accounts.warn("shipper", "A query can't be shipped and waits: %s", type(error).__name__)
-                _log.debug("shipper", exc_info=True)
-                pending.failures += 1
-                pending.resume_at = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**pending.failures)
-                whole = False
-        self._pause = 0.0
-        return whole
+        while True:
+            now = time.monotonic()
+            all_due = everything or self._index.full
+            due = [
+                (qid, pending)
+                for qid, pending in self._index.queries.items()
+                if all_due or pending.ended or now - pending.touched >= QUIET_SECONDS
+            ]
+            ready = [(qid, pending) for qid, pending in due if at_once or now >= pending.resume_at]
+            whole = whole and len(ready) == len(due)
+            for start in range(0, len(ready), _CHUNK):
+                outcome = self._delivering.ship(ready[start : start + _CHUNK], self._meanwhile)
+                if outcome is None:
+                    self._back_off()
+                    return False
+                whole = whole and outcome
+            if ready:
+                self._pause = 0.0
+            if not self._index.read_back(time.monotonic()):
+                break
+        return whole and not self._index.full
 
-    def _ship(self, qid: str, pending: _Pending) -> None:
-        read = self._read(pending)
-        found = deliverable([(self._writer, frame) for _, frame in read], "spool")
-        if found.lines:
-            if self._payloads is None:
-                self._payloads = self._open_payloads()
-            found.write(self._payloads, qid, self._now())
-        for entry, frame in read:
-            if any(frame is held for held in found.poison):
-                self._set_aside(frame)
-                entry.ticket.state = "lost"
-        lost = sum(entry.events for entry in pending.entries) - len(found.lines)
-        if lost:
-            self._accounts.lose(lost, "set_aside", f"{found.problems[0].reason}; kept under poison/ in the spool.")
-        self._accounts.store(len(found.lines))
-        for entry in pending.entries:
-            if entry.ticket.state == "spooled":
-                entry.ticket.state = "stored"
-        self._spool.acknowledge(pending.entries)
-        del self._pending[qid]
+    def _damaged(self, events: int) -> None:
+        self._accounts.lose(events, "spool_damaged", "Somebody wrote into the spool; the file stays for ship.")
 
-    def _read(self, pending: _Pending) -> list[tuple[Waiting, frames.Frame]]:
-        """The waiting frames of a query. One that is damaged is never acknowledged, so that its file stays."""
-        read = []
-        for entry in list(pending.entries):
-            try:
-                read.append((entry, entry.frame()))
-            except DamagedFrame as error:
-                pending.entries.remove(entry)
-                entry.ticket.state = "lost"
-                self._accounts.lose(entry.events, "spool_damaged", f"{error}; the file stays for ship.")
-        return read
+    def _adopt_some(self) -> None:
+        """Go on with what others have left, for a moment; begin anew from time to time."""
+        if self._adopt is None or (self._adopting is None and time.monotonic() < self._adopt_at):
+            return
+        side_by_side(self._adopt_until, [time.monotonic() + _ADOPT_STEP_SECONDS], 1, self._meanwhile, _POLL)
+
+    def _adopt_until(self, deadline: float) -> bool:
+        try:
+            if self._adopting is None:
+                assert self._adopt is not None
+                self._adopt_at = time.monotonic() + ADOPT_SECONDS * (0.5 + self._jitter())
+                self._adopting = self._adopt(self._delivering.payloads)
+            for _ in self._adopting:
+                self._pause = 0.0
+                if self._stopping or self._asked > self._tried or time.monotonic() > deadline:
+                    return True
+        except (StoreError, ConfigurationError) as error:
+            self._accounts.warn("store", "The store does not take what other processes left: %s", error)
+            self._back_off()
+        except Exception as error:  # noqa: BLE001 - our own records go on
+            self._accounts.warn("adopt", "What other processes left can't be adopted: %s", type(error).__name__)
+            _log.debug("adopt", exc_info=True)
+        self._adopting = None
+        return True
 
     def _back_off(self) -> None:
-        self._pause = min(_LONGEST_PAUSE, self._pause * 2 or _FIRST_PAUSE)
+        self._pause = min(delivering.LONGEST_PAUSE, self._pause * 2 or delivering.FIRST_PAUSE)
         self._resume_at = time.monotonic() + self._pause * (0.5 + self._jitter())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from otel_prompt_trace.wire.exchange import Exchange
 
+
 class _Above:
     """Holds an exchange while its layer is at work. A copy of its context may live on: in a connection, in a task."""
 

@@ -195,3 +195,19 @@ def test_no_warning_shows_any_text(
     assert "PROMPT_TRACE_SPOOL" in caplog.text
     assert "secret" not in caplog.text
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+
+
+def test_nobody_takes_stock_of_a_call_that_is_over(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its span has ended without a verdict: the shipper reads its frame for delivery alone."""
+    looked: list[object] = []
+    monkeypatch.setattr("otel_prompt_trace.capture.provisional.take_stock", lambda *_: looked.append(None))
+    with pt.query() as q:
+        with q.call(prompt="p") as open_call:
+            until(lambda: looked == [None])
+            open_call.respond("o")
+        calls = [q.call(prompt="p") for _ in range(50)]
+        for call in calls:
+            with call:
+                call.respond("o")
+    assert pt.flush(30).ok
+    assert len(looked) < 51

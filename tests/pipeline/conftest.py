@@ -43,8 +43,9 @@ class Filled:
     def __init__(self, folder: Path, **options: Any) -> None:
         sources = _sources()
         given: dict[str, Any] = {"file_bytes": 4096, "max_bytes": 1 << 30, "writer": WRITER}
+        given |= {"new_id": sources.new_id, "now_ns": sources.now_ns}
         self.folder = folder
-        self.spool = Spool(folder, new_id=sources.new_id, now_ns=sources.now_ns, **(given | options))
+        self.spool = Spool(folder, **(given | options))
         self.entries: list[Any] = []
 
     def append(self, seq: int, size: int = 10) -> None:

@@ -14,7 +14,7 @@ from opentelemetry import baggage, context
 
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.exceptions import ConfigurationError, StoreDenied
-from otel_prompt_trace.pipeline import shipper
+from otel_prompt_trace.pipeline import delivering, shipper
 from otel_prompt_trace.pipeline.accounting import FlushResult
 from otel_prompt_trace.pipeline.flags import END, LINES
 from otel_prompt_trace.pipeline.reading import content
@@ -63,7 +63,7 @@ def test_a_quiet_query_is_shipped(run: Run, payloads: FakePayloads, monkeypatch:
     """After a time without a new event a query is written though it has not ended."""
     runtime = run()
     _query(runtime, "quiet", end=False)
-    until(lambda: runtime._shipper._pending)
+    until(lambda: runtime._shipper._index.queries)
     assert payloads.writes == []
     monkeypatch.setattr(shipper, "QUIET_SECONDS", 0.0)
     until(lambda: payloads.kinds("quiet") == ["query", "request"])
@@ -100,7 +100,7 @@ def test_a_store_that_is_down_loses_nothing_and_doubles_nothing(
 ) -> None:
     """Refused five times, then up: every event is written once, and the pauses grew in between."""
     pauses: list[float] = []
-    monkeypatch.setattr(shipper, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
     back_off = Shipper._back_off
 
     def watched(self: Shipper) -> None:
@@ -116,7 +116,7 @@ def test_a_store_that_is_down_loses_nothing_and_doubles_nothing(
     _once(payloads)
     assert len(payloads.times_stored()) == 30
     assert pauses == [0.01, 0.02, 0.04, 0.08, 0.16]
-    assert runtime._shipper._pause == 0.0
+    until(lambda: runtime._shipper._pause == 0.0)
 
 
 @pytest.mark.parametrize("error", [StoreDenied("no such bucket"), ConfigurationError("no such folder")])
@@ -128,7 +128,7 @@ def test_a_store_that_says_no_is_asked_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Credentials, permissions and folders can be mended while the process runs; the warning says what to do."""
-    monkeypatch.setattr(shipper, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
     runtime = run()
     payloads.odd["q"] = error
     _query(runtime, "q")
@@ -161,6 +161,89 @@ def test_after_a_flush_that_failed_the_pauses_are_kept(run: Run, payloads: FakeP
     runtime._shipper._turn = counted  # type: ignore[method-assign]
     until(lambda: turns[0] >= 4)
     assert len(payloads.writes) <= tries + 1
+
+
+def test_many_that_are_due_are_written_side_by_side(
+    run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to eight at a time, after one that went alone; each once, and none of them instrumented."""
+    runtime = run()
+    runtime._recorder._on_append = lambda: None
+    for number in range(100):
+        _query(runtime, f"q{number}")
+    lock, barrier = threading.Lock(), threading.Barrier(8)
+    inside, most, first = [0], [0], [0]
+    contexts: list[int] = []
+
+    def look() -> None:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            first[0] = first[0] or inside[0]
+            contexts.append(len(context.get_current()))
+            early = len(payloads.writes) <= 9
+        if early and len(contexts) > 1:
+            barrier.wait(10)
+        with lock:
+            inside[0] -= 1
+
+    payloads.look = look
+    assert runtime.flush(20) == FlushResult(300, 0, 0)
+    assert (first[0], most[0]) == (1, 8)
+    assert set(contexts) == {2}
+    _once(payloads)
+    until(lambda: not [thread for thread in threading.enumerate() if "writer" in thread.name])
+
+
+def test_a_store_that_is_down_is_asked_once_a_try(run: Run, payloads: FakePayloads) -> None:
+    """However many queries are due."""
+    payloads.failures = 1_000_000
+    runtime = run()
+    runtime._recorder._on_append = lambda: None
+    for number in range(100):
+        _query(runtime, f"q{number}")
+    assert not runtime.flush(0.2).ok
+    assert 1 <= len(payloads.writes) <= 2
+
+
+def test_where_no_thread_can_be_made_all_is_delivered(
+    run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter that exits starts none: the shipper's own thread writes then."""
+    runtime = run()
+    _query(runtime, "first")
+    assert runtime.flush(20).ok
+    start = threading.Thread.start
+
+    def refuses(thread: threading.Thread) -> None:
+        if "writer" in thread.name:
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    for number in range(50):
+        _query(runtime, f"q{number}")
+    assert runtime.flush(20) == FlushResult(153, 0, 0)
+    _once(payloads)
+
+
+def test_while_a_write_hangs_the_spool_is_looked_after(run: Run, payloads: FakePayloads) -> None:
+    """What is recorded meanwhile is indexed, its watchers are called, and what comes for the same query waits on."""
+    payloads.gate = threading.Event()
+    runtime = run()
+    _query(runtime, "q")
+    until(lambda: payloads.writes)
+    seen: list[str] = []
+    runtime.append("q", [{"kind": "feedback", "score": 1}], watcher=lambda frame, _: seen.append(frame.qid))
+    runtime.append("other", [{"kind": "query"}])
+    until(lambda: seen == ["q"])
+    until(lambda: "other" in runtime._shipper._index.queries)
+    assert payloads.writes == ["q"]
+    payloads.gate.set()
+    assert runtime.flush(20) == FlushResult(5, 0, 0)
+    assert payloads.kinds("q") == ["query", "request", "end", "feedback"]
+    assert runtime._shipper._index.frames == 0
+    _once(payloads)
 
 
 def test_a_flush_keeps_its_deadline_while_the_store_hangs(run: Run, payloads: FakePayloads) -> None:
@@ -196,7 +279,7 @@ def test_appends_do_not_wait_for_a_store_that_hangs(run: Run, payloads: FakePayl
 def test_a_flush_is_of_what_was_recorded_before_it(run: Run, payloads: FakePayloads) -> None:
     """Under steady load there is always something new: a flush that delivered all of the old says so."""
     runtime = run()
-    _query(runtime, "before")
+    _query(runtime, "before", end=False)
 
     def meanwhile() -> None:
         payloads.look = lambda: None
@@ -206,7 +289,7 @@ def test_a_flush_is_of_what_was_recorded_before_it(run: Run, payloads: FakePaylo
     result = runtime.flush(20)
     assert result.ok
     assert result.spooled == 2
-    assert runtime.flush(20) == FlushResult(5, 0, 0)
+    assert runtime.flush(20) == FlushResult(4, 0, 0)
 
 
 def test_what_comes_after_the_end_makes_a_further_object(run: Run, payloads: FakePayloads) -> None:
@@ -270,7 +353,7 @@ def test_a_frame_that_can_t_be_sealed_is_poison_too(
 
 def test_poison_is_set_aside_once(run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the write beside it had to be tried several times."""
-    monkeypatch.setattr(shipper, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
     payloads.failures = 3
     runtime = run()
     runtime.append("bad", [{"kind": "query"}, {"kind": "nonsense"}], flags=END)
@@ -282,7 +365,7 @@ def test_one_query_that_the_store_chokes_on_holds_up_no_other(
     run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error that nobody foresaw is of its query alone; that query is tried again, more and more rarely."""
-    monkeypatch.setattr(shipper, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
     payloads.odd["odd"] = ZeroDivisionError("?")
     runtime = run()
     for qid in ("odd", "q1", "q2"):
@@ -451,3 +534,42 @@ def test_frames_of_the_slow_form_are_delivered_as_they_are(run: Run, payloads: F
     payloads.gate.set()
     assert runtime.flush(20).ok
     assert frame.body == payloads.lines["q"][0][1]
+
+
+def _seconds_beside_a_busy_thread(run: Run, payloads: FakePayloads, name: str) -> float:
+    """How long the delivery of sixty queries takes whose writes let go of the GIL ten times each, as real ones do."""
+    runtime = run()
+    runtime._recorder._on_append = lambda: None
+    for number in range(60):
+        _query(runtime, f"{name}-{number}")
+
+    def write() -> None:
+        for _ in range(10):
+            time.sleep(0)
+
+    payloads.look = write
+    over = threading.Event()
+
+    def compute() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    busy = threading.Thread(target=compute)
+    busy.start()
+    try:
+        began = time.perf_counter()
+        assert runtime.flush(60).ok
+        return time.perf_counter() - began
+    finally:
+        over.set()
+        busy.join()
+
+
+def test_beside_a_busy_thread_those_that_wait_share_the_wait(
+    run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each release of the GIL costs a switch interval there. Eight that wait side by side take far less than one."""
+    together = _seconds_beside_a_busy_thread(run, payloads, "together")
+    monkeypatch.setattr(delivering, "_THREADS", 1)
+    alone = _seconds_beside_a_busy_thread(run, payloads, "alone")
+    assert alone > 1.5 * together

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 import stat
 import threading
@@ -15,12 +14,14 @@ from typing import Any
 import pytest
 
 from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline.accounting import Ticket
 from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.pipeline.reading import content
 from otel_prompt_trace.pipeline.spool import Spool, SpoolFull, prepare_folder, spooled_bytes
 from otel_prompt_trace.pipeline.spool_file import DamagedFrame, SpoolClosed, SpoolFile
 from tests.pipeline.conftest import Filled
-from tests.pipeline.fakes import FakePayloads
+from tests.pipeline.fakes import WRITER, FakePayloads
 
 Fill = Callable[..., Filled]
 
@@ -157,10 +158,11 @@ def test_files_of_other_processes_count(fill: Fill, tmp_path: Path) -> None:
     """The bound is the folder's, not the process's."""
     filled = fill(max_bytes=3 * 4096)
     other = Spool(
-        tmp_path / "spool", writer=filled.spool._writer, new_id=lambda: "OTHER", now_ns=lambda: 1,
+        tmp_path / "spool", writer=WRITER, new_id=lambda: "OTHER", now_ns=lambda: 1,
         file_bytes=2 * 4096, max_bytes=1 << 30,
     )  # fmt: skip
-    other._rotate(10)
+    head, body = frames.build(0, "a", 1, 7, 1, b"x")
+    other.append(0, "a", head, body, 1, Ticket("spooled", 1))
     filled.append(1)
     with pytest.raises(SpoolFull):
         filled.append(2, 4000)
@@ -269,19 +271,31 @@ def test_somebody_who_holds_a_new_file_costs_nothing(
 
 
 def test_a_disk_that_is_full_is_met_when_a_file_is_made(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not as a signal in the middle of a copy; nothing is left behind, and appends go on once there is room."""
+    """Not as a signal in the middle of a copy; nothing is left behind, and appends go on once there is room.
+
+    It is not tried at each append, which would wait for the disk each time, but by the shipper's thread.
+    """
+    tries: list[int] = []
 
     def full(*_: int) -> None:
+        tries.append(1)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     filled = fill()
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OSError, match="No space"):
-            filled.append(1)
+        for seq in range(1, 20):
+            with pytest.raises(OSError, match="No space"):
+                filled.append(seq)
+        assert len(tries) == 1
+        assert filled.spool.trouble is not None
     assert filled.files == []
-    filled.append(2)
-    assert [_seqs(path) for path in filled.files] == [[2]]
+    monkeypatch.setattr("otel_prompt_trace.pipeline.rotation._RETRY_SECONDS", 0.0)
+    filled.spool._files._refused = (0, 0.0)  # the second is over
+    filled.spool.prepare()
+    assert filled.spool.trouble is None
+    filled.append(20)
+    assert [_seqs(path) for path in filled.files] == [[20]]
 
 
 def test_files_are_allocated_not_sparse(fill: Fill) -> None:
@@ -309,9 +323,9 @@ def test_with_fsync_a_frame_is_synced_before_anybody_may_deliver_it(
     seen: list[Any] = []
     sync = SpoolFile.sync
 
-    def watched(self: SpoolFile, offset: int, size: int) -> None:
+    def watched(self: SpoolFile) -> None:
         seen.append((filled.spool.take_fresh(), self.waiting))
-        sync(self, offset, size)
+        sync(self)
 
     monkeypatch.setattr(SpoolFile, "sync", watched)
     filled = fill(fsync=True)
@@ -320,25 +334,6 @@ def test_with_fsync_a_frame_is_synced_before_anybody_may_deliver_it(
     assert len(filled.entries) == 1
     fill(fsync=False).append(2)
     assert len(seen) == 1
-
-
-def test_sync_covers_the_pages_of_the_frame(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a page boundary at or before the frame to its end."""
-    flushed: list[tuple[int, int]] = []
-
-    class Map(mmap.mmap):
-        def flush(self, offset: int = 0, size: int = 0) -> None:
-            flushed.append((offset, size))
-            super().flush(offset, size)
-
-    monkeypatch.setattr("otel_prompt_trace.pipeline.spool_file.mmap.mmap", Map)
-    filled = fill(fsync=True, file_bytes=1 << 16)
-    for seq in range(1, 9):
-        filled.append(seq, 3000)
-    for (offset, size), entry in zip(flushed, filled.entries, strict=True):
-        assert offset % mmap.ALLOCATIONGRANULARITY == 0
-        assert offset <= entry.offset
-        assert offset + size == entry.offset + entry.length
 
 
 def test_many_threads_append_at_once(fill: Fill) -> None:
