@@ -103,7 +103,7 @@ def needs_policy(
     """Whether anything must be cut before these events are written."""
     if policy != "store" or redact is not None or any(withheld):
         return True
-    for event in events:  # asked for every append: a generator costs as much again
+    for event in events:  # noqa: SIM110 - asked for every append: a generator costs as much again
         if "secrets" in event or ("policy" in event and event["kind"] == "piece"):
             return True
     return False

@@ -16,7 +16,7 @@ from otel_prompt_trace.pipeline.spool import SpoolFull
 from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class MemoryEntry:
     """One frame that waits in memory."""
 
