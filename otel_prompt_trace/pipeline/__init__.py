@@ -7,6 +7,6 @@ chooses and prepares them, ``spool_folder`` is where they lie, ``syncing`` waits
 back (after a crash, or beside a running process). ``recorder`` is the one place where events enter. ``shipper`` is the
 thread that delivers: ``waiting`` is its bounded index, ``delivering`` and ``side_by_side`` write several queries at
 once, ``adopting`` takes over what dead processes left, ``watching`` does so in a process of its own, ``drain``
-once. ``memory`` stands in for the spool where no folder can be written (``fallback`` goes there and back), and ``accounting``
-keeps the books: stored, spooled or lost.
+once. ``memory`` stands in for the spool where no folder can be written (``fallback`` goes there and back), and
+``accounting`` keeps the books: stored, spooled or lost.
 """

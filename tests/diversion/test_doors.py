@@ -191,7 +191,7 @@ def test_a_text_withheld_in_the_query_is_withheld_on_its_spans(tmp_path: Path) -
      ("parentbased_always_off", Decision.DROP), ("nonsense", Decision.RECORD_AND_SAMPLE)],
 )  # fmt: skip
 def test_a_sampler_by_name_follows_another(argument: str | None, decision: Decision, tmp_path: Path) -> None:
-    """OTEL_TRACES_SAMPLER=prompt_trace decides as its argument says; while recording is on, no model call is dropped."""
+    """OTEL_TRACES_SAMPLER=prompt_trace decides as its argument says, and drops no model call that is recorded."""
     sampler = sampler_by_name(argument)
     assert isinstance(sampler, DivertingSampler)
     assert sampler.should_sample(None, 1, "chat gpt-4o", attributes=CALL).decision is decision
