@@ -15,8 +15,8 @@ from otel_prompt_trace import exceptions, settings
 # What the documentation promises: a name may be added here, never taken away.
 _PROMISED = {
     "install", "uninstall", "flush", "aflush", "FlushResult", "query", "Query", "Receipt", "declare", "feedback",
-    "Prompt", "carry", "census", "Census", "Gap", "Piece", "derive", "grade", "Grade", "Record", "open_store", "PayloadStore",
-    "ASGIMiddleware", "WSGIMiddleware", "PromptTraceError", "__version__",
+    "Prompt", "carry", "census", "Census", "Gap", "Piece", "derive", "grade", "Grade", "Record", "open_store",
+    "PayloadStore", "ASGIMiddleware", "WSGIMiddleware", "PromptTraceError", "__version__",
 }  # fmt: skip
 
 
