@@ -67,6 +67,7 @@ def measure(*, rounds: int, requests: int) -> Iterator[Row]:
                 ratios = [one / other for one, other in zip(mine, bare, strict=True)]
                 low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
                 yield Row(f"{what}: {part}", statistics.median(bare), statistics.median(mine), middle, low, high)
+        pt.uninstall()  # before its folder goes
 
 
 def _round(client: httpx2.Client, body: bytes, requests: int, folder: str | None) -> tuple[float, float]:

@@ -14,12 +14,13 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Mapping
+from importlib import import_module
 from multiprocessing import util as multiprocessing_util
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
-from otel_prompt_trace import observation
+from otel_prompt_trace import observation, reentry
 from otel_prompt_trace._version import __version__
 from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import Event
@@ -29,6 +30,7 @@ from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult, Ticket
 from otel_prompt_trace.pipeline.adopting import adopt, mark_of
 from otel_prompt_trace.pipeline.fallback import FallbackSpool
+from otel_prompt_trace.pipeline.forks import NoFork
 from otel_prompt_trace.pipeline.memory import MemorySpool
 from otel_prompt_trace.pipeline.reading import POISON
 from otel_prompt_trace.pipeline.recorder import Recorder
@@ -47,6 +49,7 @@ _MOST_LATER = 10_000
 TRACER = "otel_prompt_trace"
 
 _log = logging.getLogger("otel_prompt_trace")
+_importing = NoFork(2.0)  # a child forked meanwhile could never import the same, nor could the application in it
 
 
 class Runtime:
@@ -83,7 +86,26 @@ class Runtime:
 
     def append(self, qid: str, events: list[Event], **options: Any) -> Ticket:
         """Record events of one query; options as of :meth:`Recorder.append`. Never raises."""
-        return self._recorder.append(qid, events, **options)
+        if reentry.state.at_work:
+            return self._put_off(qid, events, options)
+        reentry.state.at_work = 1
+        try:
+            return self._recorder.append(qid, events, **options)
+        finally:
+            reentry.state.at_work = 0
+
+    def _put_off(self, qid: str, events: list[Event], options: dict[str, Any]) -> Ticket:
+        """Told of in the middle of our own work, by a finalizer or a signal handler: recorded a little later."""
+        ticket = Ticket("spooled", len(events))
+        now = self.sources.now_ns()
+        for event in events:
+            event.setdefault("ts", now)
+
+        def record() -> None:
+            ticket.state = self.append(qid, events, **options).state
+
+        self.later(record)
+        return ticket
 
     def later(self, what: Callable[[], None]) -> None:
         """Have something done soon, on the shipper's thread. Takes no lock: it may be asked for in a finalizer."""
@@ -104,8 +126,11 @@ class Runtime:
 
     def flush(self, timeout: float) -> FlushResult:
         """Deliver what was recorded, waiting up to ``timeout`` seconds."""
+        if reentry.state.at_work:  # asked for by a finalizer or a signal handler, in the middle of our own work
+            return FlushResult(0, 0, 0, delivered=False)
         self._catch_up()
-        return self._shipper.flush(timeout)
+        with reentry.at_work():
+            return self._shipper.flush(timeout)
 
     async def aflush(self, timeout: float) -> FlushResult:
         """The same on an event loop, which goes on meanwhile."""
@@ -127,11 +152,14 @@ class Runtime:
         A process ends in several steps, a provider's shutdown and ours among them: a store that hangs is waited for up
         to ``timeout`` in all of them together.
         """
+        if reentry.state.at_work:
+            return FlushResult(0, 0, 0, delivered=False)
         self._catch_up()
         if not self.accounts.result().spooled:
             return self.accounts.result()
         began = time.monotonic()
-        result = self._shipper.flush(max(0.0, timeout - self._in_vain), give_up=True)
+        with reentry.at_work():
+            result = self._shipper.flush(max(0.0, timeout - self._in_vain), give_up=True)
         self._in_vain = 0.0 if result.delivered else self._in_vain + time.monotonic() - began
         return result
 
@@ -142,7 +170,8 @@ class Runtime:
         self._open = False
         self.settle(timeout)
         self._shipper.stop(timeout=1.0)
-        self._spool.close()
+        with reentry.at_work():
+            self._spool.close()
         left = self._spool.volatile
         if left:
             self.accounts.lose(left, "exit_in_memory", "Set PROMPT_TRACE_DURABILITY=written to keep them.")
@@ -184,9 +213,11 @@ class Runtime:
             self.accounts.miss(dropped, "abandoned", "Their responses were given up before they were read.")
         while self._later:
             try:
-                self._later.popleft()()
+                what = self._later.popleft()
             except IndexError:  # another thread was faster
                 return
+            with reentry.between():
+                what()
 
     def renew_in_child(self) -> None:
         """After a fork: parts of our own. Runs in the child, where no other thread exists."""
@@ -204,7 +235,7 @@ class Runtime:
         self._spool = self._make_spool(writer)
         self._shipper = Shipper(
             self._spool,
-            lambda: self._open_payloads(self.settings.store),
+            self._open_store,
             self.accounts,
             writer=writer,
             set_aside=self._set_aside,
@@ -224,6 +255,13 @@ class Runtime:
             on_append=self._shipper.ensure_running,
             redact=self.settings.redact,
         )
+
+    def _open_store(self) -> Payloads:
+        """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
+        with _importing.moment():
+            payloads = self._open_payloads(self.settings.store)
+            import_module("zstandard")  # with the first object, and so outside
+            return payloads
 
     def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:
         settings = self.settings

@@ -16,7 +16,7 @@
 ``PROMPT_TRACE_SPANS``             ``divert`` (default): content leaves spans; ``copy``: it stays on them as well
 ``PROMPT_TRACE_PROPAGATE``         ``true`` sends the qid on in baggage (it reaches model hosts too; default off)
 ``PROMPT_TRACE_ACCEPT_QID``        ``trusted`` lets ``query(join=True)`` continue a qid that arrived in baggage
-``PROMPT_TRACE_SPOOL_FILE_BYTES``  size of one spool file (default 16 MiB)
+``PROMPT_TRACE_SPOOL_FILE_BYTES``  size of one spool file (default 16 MiB, at most that of the spool)
 ``PROMPT_TRACE_SPOOL_MAX_BYTES``   size of the whole spool; beyond it new events are lost and counted (default 1 GiB)
 ``PROMPT_TRACE_SPOOL_MAX_FRAMES``  the same in appends of one process (default 1,000,000)
 ``PROMPT_TRACE_SPOOL_MAX_AGE``     seconds after which a spool file is closed and handed over (default 600)
@@ -121,6 +121,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
 
+    most = size("spool_max_bytes", 1024 * _MIB)
     return Settings(
         store=place("store"),
         spool=_folder("spool", place("spool")),
@@ -136,8 +137,8 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         wire_deny=listed("wire_deny"),
         wire_apis=listed("wire_apis"),
         redact=_redactor(given.get("redact", env.get(_variable("redact")) or None)),
-        spool_file_bytes=size("spool_file_bytes", 16 * _MIB),
-        spool_max_bytes=size("spool_max_bytes", 1024 * _MIB),
+        spool_file_bytes=_within(most, size("spool_file_bytes", min(16 * _MIB, most))),
+        spool_max_bytes=most,
         memory_max_bytes=size("memory_max_bytes", 64 * _MIB),
         spool_max_frames=number("spool_max_frames", 1_000_000, "appends"),
         spool_max_age=number("spool_max_age", 600, "seconds"),
@@ -233,6 +234,15 @@ def _number(name: str, value: object, unit: str) -> int:
     if number < 1:
         raise ConfigurationError(f"{_variable(name)}={value!r}: it takes a number of {unit}, 1 or more")
     return number
+
+
+def _within(most: int, size: int) -> int:
+    if size > most:
+        raise ConfigurationError(
+            f"PROMPT_TRACE_SPOOL_FILE_BYTES={size}: one file is larger than PROMPT_TRACE_SPOOL_MAX_BYTES={most},"
+            " the size of the whole spool"
+        )
+    return size
 
 
 def _size(name: str, value: object) -> int:

@@ -110,6 +110,15 @@ def test_a_value_that_can_t_be_is_refused(name: str, value: str) -> None:
             load(env, **arguments)
 
 
+def test_a_file_is_no_larger_than_the_spool() -> None:
+    """The message names both; where only the spool's size is given, a file is as small as it must be."""
+    both = _HOME | {"PROMPT_TRACE_SPOOL_FILE_BYTES": "200000", "PROMPT_TRACE_SPOOL_MAX_BYTES": "100000"}
+    with pytest.raises(ConfigurationError, match=r"SPOOL_FILE_BYTES=200000.*PROMPT_TRACE_SPOOL_MAX_BYTES=100000"):
+        load(both)
+    assert load(both, spool_max_bytes=200_000).spool_file_bytes == 200_000
+    assert load(_HOME, spool_max_bytes=100_000).spool_file_bytes == 100_000
+
+
 def test_an_unknown_argument_is_refused() -> None:
     """A slip of the pen must not leave the default in force."""
     with pytest.raises(TypeError, match="durabilty"):

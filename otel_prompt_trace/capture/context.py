@@ -37,6 +37,10 @@ class OpenQuery(Protocol):
         """Whether it ended where its context could not be left: it is found there still, and is not open."""
 
     @property
+    def over(self) -> bool:
+        """Whether it has ended: work that it began may go on, and a worker that it started serves others by now."""
+
+    @property
     def runtime(self) -> Runtime | None:
         """The runtime that records; None where nothing does."""
 

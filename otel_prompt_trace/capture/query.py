@@ -72,6 +72,11 @@ class Query:
         return receipt(self.qid, self._tickets)
 
     @property
+    def over(self) -> bool:
+        """Whether the query has ended."""
+        return self._over
+
+    @property
     def runtime(self) -> Runtime | None:
         """The runtime that records; None where nothing does."""
         return self._runtime

@@ -5,14 +5,13 @@ Captured on the application's thread are only bytes. Everything here can wait un
 
 from __future__ import annotations
 
-import hashlib
-
 from otel_prompt_trace.core.bodies.apis import model_in_path
 from otel_prompt_trace.core.bodies.parts import take_apart
 from otel_prompt_trace.core.bodies.runs import as_runs
 from otel_prompt_trace.core.bodies.scan import NotJson, scan
 from otel_prompt_trace.core.conventions.request_bodies import settings_of
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.text import sha256_bytes
 
 
 def received(event: Event) -> Event:
@@ -26,7 +25,7 @@ def received(event: Event) -> Event:
 
 def _request(event: Event, body: bytes) -> Event:
     runs = as_runs(body)
-    read: Event = {**event, "body": runs, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    read: Event = {**event, "body": runs, "bytes": len(body), "sha256": sha256_bytes(body)}
     text = runs[0] if runs else ""
     try:
         value = scan(text) if isinstance(text, str) else None

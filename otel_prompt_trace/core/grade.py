@@ -88,6 +88,8 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
     if (call.request or {}).get("model_visible_withheld"):
         reasons.add("undeclared_model_visible_part")
     reasons |= _holes(record, call)
+    if (call.request or {}).get("after_end"):
+        reasons.add("after_end")
     if record.unreadable or record.problems:
         reasons.add("unreadable_event")
     reported = normalize((call.response or {}).get("usage")).get("input_tokens")

@@ -64,6 +64,7 @@ class Call:
     def request(self) -> Event | None:
         """The request with the strongest evidence, the earliest of equals."""
         whole = [event for event in self.requests if not event.get("same_body")] or self.requests
+        whole = [event for event in whole if event.get("changed") and "body" in event] or whole  # on the way out
         return min(whole, key=lambda event: _RANK.get(as_text(event.get("evidence")), 9), default=None)
 
     @property

@@ -64,7 +64,9 @@ def places(redact: Redactor, text: str) -> Sequence[tuple[int, int, str]]:
     """Start, end and label of what is to be cut out of a text; all of it where the function fails."""
     try:
         found = [_place(item, len(text)) for item in redact(text)]
-    except Exception:  # noqa: BLE001 - whatever it was: what could not be looked at is not kept
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - whatever it was: what could not be looked at is not kept
         return [(0, len(text), _FAILED)] if text else []
     return [place for place in found if place[0] < place[1]]
 

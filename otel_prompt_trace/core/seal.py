@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -46,11 +47,16 @@ _TEXTS = {  # the fields of each kind that hold text of the conversation, and fa
     "query": ("question",),
     "retrieval": ("hits", "question"),
     "request": ("parameters",),
-    "response": ("output",),
+    "response": ("output", "error_message"),
     "tool_call": ("arguments", "result"),
     "content": ("value", "values", "events"),
     "feedback": ("score", "comment", "fields"),
 }
+
+
+# Of a response: what its provider says in words of its own, and what could as well be a text of the conversation.
+_WORDS = ("error", "finish_reason", "model", "response_id", "content_type")
+_WORD = re.compile(r"[A-Za-z0-9._:/+=@,-]{1,200}(?:; ?[A-Za-z0-9_-]{1,40}=[A-Za-z0-9_-]{1,40})?")  # no prose: no spaces
 
 
 def keyed_digest(key: bytes) -> Digest:
@@ -180,7 +186,7 @@ def _withhold(
 ) -> list[Event]:
     """Locate every piece while the texts are still here, then keep digests in place of what must not be kept."""
     pieces = {n: piece_of(event) for n, event in enumerate(events) if event["kind"] == "piece"}
-    withheld = {n for n in pieces if _policy(events[n], policy) != "store"}
+    withheld = {n for n in pieces if _policy(events[n], policy) != "store" and not _tells_nothing(events[n], policy)}
     telling: set[int] = set()  # pieces whose own text would tell what is withheld beside or inside them
     places: dict[int, tuple[int, int, int]] = {}
     sealed = list(events)
@@ -241,9 +247,30 @@ def _cut_fields(event: Event, policy: str, digest: Digest) -> Event:
         texts = (*texts, "prompt", "messages", "tools", "response_format", "body")
         event = {name: item for name, item in event.items() if name != "sha256"}
     cut = {name: cut_value(item, policy, digest) if name in texts else item for name, item in event.items()}
+    if event["kind"] == "response":
+        cut |= {name: _word(cut[name], policy, digest) for name in _WORDS if name in cut}
+        if "usage" in cut:
+            cut["usage"] = _numbers(cut["usage"])
     if event["kind"] == "feedback" and "fields" in cut:  # whoever gives feedback names its fields as well
         cut["fields"] = cut_names(cut["fields"], digest)
     return cut
+
+
+def _word(value: Any, policy: str, digest: Digest) -> Any:
+    """A word as it is; in place of anything else a string with its digest, which readers take for a name."""
+    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _WORD.fullmatch(value)):
+        return value
+    if isinstance(value, list | tuple):
+        return [_word(item, policy, digest) for item in value]
+    return f"[{policy} {digest(as_text(value))[:16]}]"
+
+
+def _numbers(value: Any) -> Any:
+    """Of what was used only the counts, by names that are words: a provider may put anything there."""
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, int | float) else None
+    kept = {n: _numbers(item) for n, item in value.items() if isinstance(n, str) and _WORD.fullmatch(n)}
+    return {name: item for name, item in kept.items() if item is not None}
 
 
 def _cut_request(
@@ -326,6 +353,12 @@ def _cut_leaf(value: str | CutText, places: list[Place], policy: str, digest: Di
         return cut_text(value, places, digest)
     whole: CutText = cut_value(value, policy, digest)
     return whole
+
+
+def _tells_nothing(event: Event, policy: str) -> bool:
+    """A blank text stays where only its own policy would take it: it is cut nowhere else either."""
+    text = event.get("text")
+    return policy == "store" and isinstance(text, str) and text.isspace()
 
 
 def _policy(event: Event, policy: str) -> str:

@@ -5,7 +5,7 @@ They are cut in their places, inside the quotes of their strings, and everything
 
 Only what configures the request is looked at. The conversation is the model's own text, whatever its fields are called
 (a tool's argument ``password`` is a part of the prompt), and a schema names what others may give (a tool's parameter
-``headers``).
+``headers``). A string that is a URL loses its user's name and password and the values of its query, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ import orjson
 
 from otel_prompt_trace.core.credentials import CONVERSATION, is_credential
 from otel_prompt_trace.core.cutting import Digest, cut_text, cut_value
+from otel_prompt_trace.core.parameters import named
+from otel_prompt_trace.core.secret_urls import in_json, in_url, may_begin
 from otel_prompt_trace.core.text import Foreign
 
 POLICY = "credential"  # what the label of a cut says
 
 _TOLD = CONVERSATION | frozenset({"content", "parts", "arguments", "tool_calls", "function_call"})
-_NAMED_BY_OTHERS = frozenset({"properties", "patternProperties", "$defs", "definitions"})  # of a schema
+_NAMED_BY_OTHERS = named(  # of a schema
+    """properties patternProperties $defs definitions dependentRequired dependentSchemas dependencies
+    parameter_definitions"""
+)
 _IN_MESSAGE = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id"})
-# How such names end as a key of JSON text, for a text that is not whole.
-_ENDINGS = tuple(
-    f'{end}"'
-    for end in (
-        *("eaders", "_query", "uthorization", "uthentication", "_token", "_key", "pikey", "-key", "ssword"),
-        *("_secret", "_credentials", "uthconfig", "uthConfig", "uth_config", "piauth", "piAuth", "pi_auth"),
-    )
+# How such names end as a key of JSON text, or a URL begins, for a text that is not whole.
+_ENDINGS = re.compile(
+    r"(?:headers|_query|authorization|authentication|token|key|key_id|passwords?|passwd|secrets?|cookies?|credentials?"
+    r'|bearer|auth|authconfig|auth_config|sas|string|_str)[_-]?[0-9]*"|:\\?/\\?/',
+    re.IGNORECASE,
 )
 _scan: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]  # what the quotes hold, and its end
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -98,21 +101,25 @@ def _may_hold(text: str) -> bool:
     try:
         return _holds(orjson.loads(text))
     except (ValueError, RecursionError):
-        return any(ending in text for ending in _ENDINGS)
+        return _ENDINGS.search(text) is not None
 
 
-def _holds(value: Any, *, named: bool = True) -> bool:
+def _holds(value: Any, *, named: bool = True, schema: bool = False) -> bool:
     if isinstance(value, dict):
         return not _is_message(value) and any(
             (named and is_credential(name))
             or (
-                isinstance(item, dict | list)
+                isinstance(item, dict | list | str)
                 and not _is_told(name, is_object=isinstance(item, dict))
-                and _holds(item, named=name not in _NAMED_BY_OTHERS)
+                and _holds(item, named=name not in _NAMED_BY_OTHERS, schema=schema or name in _NAMED_BY_OTHERS)
             )
             for name, item in value.items()
         )
-    return isinstance(value, list) and any(isinstance(item, dict | list) and _holds(item) for item in value)
+    if isinstance(value, str):
+        return not schema and "://" in value[:34] and next(in_url(value), None) is not None
+    return isinstance(value, list) and any(
+        isinstance(item, dict | list | str) and _holds(item, schema=schema) for item in value
+    )
 
 
 class _Walk:
@@ -121,6 +128,7 @@ class _Walk:
     def __init__(self, text: str) -> None:
         self.places: list[tuple[int, int]] = []
         self.inside: int | None = None  # where the secret value begins that the walk is in
+        self._schema = 0  # how many names of others the walk is below
         self._text = text
 
     def value(self, at: int, *, secret: bool, named: bool, depth: int) -> int:
@@ -134,6 +142,8 @@ class _Walk:
         if first == "[":
             return self._list(at + 1, secret=secret, depth=depth)
         if first == '"':
+            if not secret and not self._schema and may_begin(self._text, at + 1):
+                return self._url(at)
             _, end = _scan(self._text, at + 1, False)
             if secret and end - 1 > at + 1:
                 self.places.append((at + 1, end - 1))
@@ -144,6 +154,14 @@ class _Walk:
         if secret and first in "-0123456789":
             self.places.append(scalar.span())
         return scalar.end()
+
+    def _url(self, at: int) -> int:
+        """Where a string ends that begins as a URL does; one that breaks off may hold a secret to its end."""
+        self.inside, before = at + 1, self.inside
+        _, end = _scan(self._text, at + 1, False)
+        self.inside = before
+        self.places += in_json(self._text, at + 1, end - 1)
+        return end
 
     def _object(self, at: int, *, secret: bool, named: bool, depth: int) -> int:
         before, names = len(self.places), list[str]()
@@ -186,7 +204,10 @@ class _Walk:
         begins = not secret and named and is_credential(name)
         if begins:
             self.inside = at
-        end = self.value(at, secret=secret or begins, named=name not in _NAMED_BY_OTHERS, depth=depth + 1)
+        others = name in _NAMED_BY_OTHERS
+        self._schema += others
+        end = self.value(at, secret=secret or begins, named=not others, depth=depth + 1)
+        self._schema -= others
         if begins:
             self.inside = None
         return end
@@ -211,25 +232,28 @@ class _Walk:
         return at if self._text[at : at + 1] == end else self._skip(self._expect(at, ","))
 
 
-def _cut(value: Any, digest: Digest, depth: int, *, named: bool = True) -> Any:
+def _cut(value: Any, digest: Digest, depth: int, *, named: bool = True, schema: bool = False) -> Any:
     """The same for a value that is no text; what lies too deep to be looked at is left out."""
     if depth > _DEPTH:
         return Foreign(type(value).__name__, "")
     if isinstance(value, Mapping):
         if _is_message(value):
             return value
-        return {name: _cut_field(name, item, digest, depth, named=named) for name, item in value.items()}
+        return {n: _cut_field(n, item, digest, depth, named=named, schema=schema) for n, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_cut(item, digest, depth + 1) for item in value]
+        return [_cut(item, digest, depth + 1, schema=schema) for item in value]
+    if isinstance(value, str) and not schema and (places := list(in_url(value))):
+        return cut_text(value, [(start, end, POLICY) for start, end in places], digest)
     return value
 
 
-def _cut_field(name: Any, item: Any, digest: Digest, depth: int, *, named: bool) -> Any:
+def _cut_field(name: Any, item: Any, digest: Digest, depth: int, *, named: bool, schema: bool) -> Any:
     if named and is_credential(name):
         return cut_whole(item, digest)
     if _is_told(name, is_object=isinstance(item, Mapping)):
         return item
-    return _cut(item, digest, depth + 1, named=name not in _NAMED_BY_OTHERS)
+    others = name in _NAMED_BY_OTHERS
+    return _cut(item, digest, depth + 1, named=not others, schema=schema or others)
 
 
 def _is_told(name: object, *, is_object: bool) -> bool:

@@ -28,6 +28,10 @@ from typing import Any
 
 SURROGATES = "utf-8/surrogatepass"
 _RESERVED = ({"base64", "encoding"}, {"integer"}, {"float"}, {"object", "repr"}, {"runs"}, {"escaped"})
+_MOST_RESERVED = max(map(len, _RESERVED))
+_SMALL = 2**63
+_STEP = 2047  # bytes; of more than these hashing lets go of the interpreter's lock
+_LONG = 1 << 20  # bytes, whose digest takes most of a millisecond
 _DEPTH = 100  # deeper than any request body that a model host takes; a guard against a value that holds itself
 
 
@@ -104,14 +108,33 @@ def as_text(value: object) -> str:
 
 def sha256_text(text: str) -> str:
     """Hex sha256 of :func:`utf8` of ``text``."""
+    return sha256_bytes(utf8(text))
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Hex sha256, taken in steps for which the interpreter's lock is kept.
+
+    In one step it would be let go of, for microseconds; beside a thread that never waits it comes back after five
+    milliseconds.
+    """
     import hashlib  # here: it loads OpenSSL, three megabytes that a process which only records has no use for
 
-    return hashlib.sha256(utf8(text)).hexdigest()
+    if len(data) > _LONG:
+        return hashlib.sha256(data).hexdigest()
+    found, view = hashlib.sha256(), memoryview(data)
+    for start in range(0, len(data), _STEP):
+        found.update(view[start : start + _STEP])
+    return found.hexdigest()
 
 
 def wrap(value: Any, depth: int = 0) -> Any:
     """A value that JSON carries and :func:`unwrap` turns back into ``value`` (tuples come back as lists)."""
-    if value is None or isinstance(value, bool):
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _wrap_text(value)
+    if kind is dict and depth < _DEPTH:
+        return _wrap_dict(value, depth)
+    if value is None or kind is bool:
         return value
     if isinstance(value, str):
         return _wrap_text(value)
@@ -195,6 +218,20 @@ def _digits(value: int) -> str:
         return hex(value)
 
 
+def _wrap_dict(value: dict[Any, Any], depth: int) -> Any:
+    """As :func:`_wrap_mapping`. Nearly all that is recorded are short names with texts and small numbers."""
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            return _wrap_mapping(value, depth)
+        kind = type(item)
+        if (kind is str and item.isascii()) or (kind is int and -_SMALL < item < _SMALL):
+            plain[key] = item
+        else:
+            plain[key] = wrap(item, depth + 1)
+    return plain if len(plain) > _MOST_RESERVED else _escaped(plain)
+
+
 def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
     plain: dict[str, Any] = {}
     for key, item in value.items():
@@ -203,6 +240,10 @@ def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
         if name in plain:  # 1 and "1", say: JSON would keep one of the two
             return _foreign(value)
         plain[name] = wrap(item, depth + 1)
+    return _escaped(plain)
+
+
+def _escaped(plain: dict[str, Any]) -> dict[str, Any]:
     return {"escaped": plain} if plain.keys() in _RESERVED else plain
 
 

@@ -31,6 +31,7 @@ OPEN = (
     "unlocatable_piece",
     "ambiguous_piece",
     "unreadable_event",
+    "after_end",
     "missing_messages",
     "dropped_attributes",
     "no_prompt",

@@ -1,6 +1,7 @@
 """Texts that must not be kept: found wherever they stand, in every string of an event.
 
-A text may stand as it is or as JSON escapes it (in a tool call's arguments, say): both are cut, at every occurrence.
+A text may stand as it is or as JSON escapes it (in a tool call's arguments, say), also where that JSON stands in other
+JSON, up to four deep: all of these are cut, at every occurrence.
 In doubt nothing is kept: bytes that hold it, and values of a type that can't be searched, lose what they hold.
 
 What stays although a text may stand in it: the fields of an event that the recorder wrote, and the words of a model
@@ -24,7 +25,7 @@ from otel_prompt_trace.core.text import Cut, CutText, utf8
 _OURS = named(
     """v kind qid ts writer seq call trace_id span_id parent origin joined service version environment policy evidence
     route scope sighting trust producer hmac_sha256 sha256 segments outside segment start end chars model provider
-    encoding finish_reason host path api body bytes"""
+    encoding finish_reason host api body bytes"""
 )
 _NAMES = named("user session tenant conversation_id source_id chunk_id name dropped")
 _PROTOCOL = named(
@@ -43,6 +44,7 @@ _FIELDS = named(
 _ATTRIBUTE = re.compile(r"[a-z_]+(\.[a-z0-9_]+)+")  # the name of an attribute, in code as well
 _MEDIA_TYPE = re.compile(r"(image|audio|video|text|application)/[a-z0-9.+-]{1,40}")
 _MEDIA_TYPES = frozenset({"media_type", "mimeType", "mime_type"})
+_DEEPEST = 4  # JSON in JSON: a tool's result that an agent hands on to another stands three deep
 
 
 class Withheld:
@@ -56,6 +58,8 @@ class Withheld:
         self._digest = digest
         self._texts: dict[str, str] = {}
         for text, policy in texts.items():
+            if text.isspace():  # it tells nothing, and whether a stretch of a prompt is blank must stay to be seen
+                continue
             for form in _forms(text):
                 self._texts.setdefault(form, policy)
         self._bytes = [utf8(text) for text in self._texts]
@@ -84,7 +88,9 @@ class Withheld:
 
     def clean(self, event: Event) -> Event:
         """The event with every occurrence cut out of every string; a name stays a string, with digests in it."""
-        return {name: item if name in _OURS else self._clean(item, name) for name, item in event.items()}
+        cleaned = {name: item if name in _OURS else self._clean(item, name) for name, item in event.items()}
+        path = event.get("path")  # of the URL: it may name a user, and stays a string as a name does
+        return {**cleaned, "path": self._name(path)} if isinstance(path, str) else cleaned
 
     def _places(self, text: str) -> Iterator[Place]:
         for withheld, policy in self._texts.items():
@@ -148,5 +154,9 @@ def is_protocol(key: Any, text: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """The text, and as it stands within a JSON string."""
-    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]} if text else set()
+    """The text, and as it stands within a JSON string, and within one in that, to the last depth."""
+    forms = last = {text} if text else set()
+    for _ in range(_DEEPEST):
+        last = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in last for ascii_only in (True, False)}
+        forms = forms | last
+    return forms

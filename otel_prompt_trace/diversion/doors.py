@@ -3,6 +3,9 @@
 Content is intercepted when it is set, not when the span ends: the SDK cuts a value while it is being set, and at the
 end the span is frozen already. The subclass adds no slot, so that a span's class can be changed in place; it is made
 once for each class of spans and named like it.
+
+A door never raises what the SDK itself would not: where our part fails, the SDK gets what the application gave, as if
+there were no door, and what was not captured is counted.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 
 from opentelemetry.trace import Status, StatusCode
 
+from otel_prompt_trace.capture.guard import not_captured
 from otel_prompt_trace.core.conventions import content_event, content_in_event
 from otel_prompt_trace.diversion.kinds import (
     CONTENT,
@@ -80,7 +84,7 @@ def split_attributes(
         kind = kind_of(key)
         if kind == CONTENT:
             values.append((key, snapshot(value)))
-        elif too_long(value):
+        elif too_long(value) and isinstance(key, str):  # the SDK refuses any other key
             values.append((key, snapshot(value)))
             rest[key] = stub(value)
         else:
@@ -90,7 +94,7 @@ def split_attributes(
     return values, facts, rest
 
 
-def split_event(name: str, attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_event(name: str, attributes: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The content among the attributes of a span event or log record, and what may stay."""
     kind = content_event(name)
     taken: dict[str, Any] = {}
@@ -98,7 +102,7 @@ def split_event(name: str, attributes: Mapping[str, Any]) -> tuple[dict[str, Any
     for key, value in attributes.items():
         if content_in_event(kind, key):
             taken[key] = value
-        elif too_long(value):
+        elif too_long(value) and isinstance(key, str):
             taken[key] = value
             rest[key] = stub(value)
         else:
@@ -113,7 +117,7 @@ def _set_attribute(span_class: Any, keep: bool) -> _Door:
         # Nearly every attribute of nearly every span takes the first way.
         try:
             plain = key in ORDINARY_KEYS and (len(value) <= LONG if type(value) is str else type(value) in SMALL)
-        except TypeError:  # a key that can't be looked up: the SDK refuses it by itself
+        except Exception:  # noqa: BLE001 - a key that can't be looked up: the SDK refuses it by itself
             plain = False
         if plain:
             original(self, key, value)
@@ -121,21 +125,24 @@ def _set_attribute(span_class: Any, keep: bool) -> _Door:
             look(self, key, value)
 
     def look(self: Any, key: str, value: Any) -> None:
-        kind, long = kind_of(key), too_long(value)
-        state = None if kind == ORDINARY and not long else state_of(self)
-        if state is None:
-            original(self, key, value)
-        elif kind == CONTENT:
-            state.divert(key, value)
-            if keep:
-                original(self, key, value)
-        elif long:
-            state.divert(key, value)
-            original(self, key, value if keep else stub(value))
-        else:
-            if kind == FACT:
+        shown = value
+        try:
+            kind, long = kind_of(key), too_long(value)
+            state = None if kind == ORDINARY and not long else state_of(self)
+            if state is None:
+                pass
+            elif kind == CONTENT:
+                state.divert(key, value)
+                if not keep:
+                    return
+            elif long:
+                state.divert(key, value)
+                shown = value if keep else stub(value)
+            elif kind == FACT:
                 state.note(key, value)
-            original(self, key, value)
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("set_attribute", error)
+        original(self, key, shown)
 
     return set_attribute
 
@@ -144,12 +151,16 @@ def _set_attributes(span_class: Any, keep: bool) -> _Door:
     original = span_class.set_attributes
 
     def set_attributes(self: Any, attributes: Mapping[str, Any]) -> None:
-        if attributes and not nothing_to_take(attributes):
-            state = state_of(self)
-            if state is not None:
-                rest = divert_attributes(state, attributes)
-                attributes = attributes if keep else rest
-        original(self, attributes)
+        shown = attributes
+        try:
+            if attributes and not nothing_to_take(attributes):
+                state = state_of(self)
+                if state is not None:
+                    rest = divert_attributes(state, attributes)
+                    shown = attributes if keep else rest
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("set_attributes", error)
+        original(self, shown)
 
     return set_attributes
 
@@ -158,16 +169,20 @@ def _add_event(span_class: Any, keep: bool) -> _Door:
     original = span_class.add_event  # exceptions come through here as well
 
     def add_event(self: Any, name: str, attributes: Any = None, timestamp: Any = None) -> None:
-        taken, rest = split_event(name, attributes) if attributes else (None, attributes)
-        long = too_long(name)
-        state = state_of(self) if taken or long else None
-        if state is not None and taken:
-            state.divert_event(name, taken)
-            attributes = attributes if keep else rest
-        if state is not None and long:
-            state.divert("event.name", name)
-            name = name if keep else stub(name)
-        original(self, name, attributes, timestamp)
+        shown, shown_name = attributes, name
+        try:
+            taken, rest = split_event(name, attributes) if attributes else (None, attributes)
+            long = too_long(name)
+            state = state_of(self) if taken or long else None
+            if state is not None and taken:
+                state.divert_event(name, taken)
+                shown = attributes if keep else rest
+            if state is not None and long:
+                state.divert("event.name", name)
+                shown_name = name if keep else stub(name)
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("add_event", error)
+        original(self, shown_name, shown, timestamp)
 
     return add_event
 
@@ -176,15 +191,18 @@ def _set_status(span_class: Any, keep: bool) -> _Door:
     original = span_class.set_status
 
     def set_status(self: Any, status: Any, description: str | None = None) -> None:
-        text = status.description if isinstance(status, Status) else description
-        state = state_of(self) if too_long(text) else None
-        if state is not None:
-            state.divert("status.description", text)
-            if not keep:
-                code = status.status_code if isinstance(status, Status) else status
-                original(self, code, stub(text) if code is StatusCode.ERROR else None)
-                return
-        original(self, status, description)
+        shown, said = status, description
+        try:
+            text = status.description if isinstance(status, Status) else description
+            state = state_of(self) if too_long(text) else None
+            if state is not None:
+                state.divert("status.description", text)
+                if not keep:
+                    code = status.status_code if isinstance(status, Status) else status
+                    shown, said = code, stub(text) if code is StatusCode.ERROR else None
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("set_status", error)
+        original(self, shown, said)
 
     return set_status
 
@@ -193,11 +211,15 @@ def _update_name(span_class: Any, keep: bool) -> _Door:
     original = span_class.update_name
 
     def update_name(self: Any, name: str) -> None:
-        state = state_of(self) if too_long(name) else None
-        if state is not None:
-            state.divert("span.name", name)
-            name = name if keep else stub(name)
-        original(self, name)
+        shown = name
+        try:
+            state = state_of(self) if too_long(name) else None
+            if state is not None:
+                state.divert("span.name", name)
+                shown = name if keep else stub(name)
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("update_name", error)
+        original(self, shown)
 
     return update_name
 
@@ -207,8 +229,11 @@ def _end(span_class: Any, finish: Finish) -> _Door:
 
     def end(self: Any, end_time: int | None = None) -> None:
         state = self.__dict__.get(STATE)  # where nobody has asked for it, there is nothing to tell
-        if state is not None and (state.facts or state.values or state.events or state.entry.opened):
-            finish(self, state)
+        try:
+            if state is not None and (state.facts or state.values or state.events or state.entry.opened):
+                finish(self, state)
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            not_captured("end", error)
         original(self, end_time)
 
     return end

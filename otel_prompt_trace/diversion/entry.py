@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime
 
 _REMEMBERED = 4096
+_ROUTES = ("http.route", "url.path", "http.target")
 _dropped: weakref.WeakKeyDictionary[Runtime, DroppedEntries] = weakref.WeakKeyDictionary()
 
 
@@ -58,7 +59,7 @@ class Entry:
         """The route of the request, as the instrumentation of its web framework names it; empty where none does."""
         span = None if self._span is None else self._span()
         attributes = getattr(span, "attributes", None) or {}
-        return str(attributes.get("http.route") or attributes.get("url.path") or "")
+        return str(next((attributes[key] for key in _ROUTES if attributes.get(key)), ""))
 
     @property
     def origin(self) -> str:
@@ -76,9 +77,12 @@ class Entry:
 
 
 def entry_here(runtime: Runtime, span: Any) -> Entry:
-    """The entry of what happens under a span that is not ours to divert: its trace's, or one of its own."""
+    """The entry of what happens under a span that is not ours to divert: that span; one of its own where it is remote.
+
+    A remote span may be above many requests, of this process and of others.
+    """
     context = span.get_span_context()
-    if context.is_valid:
+    if context.is_valid and not context.is_remote:
         return dropped_entries(runtime).entry(context.trace_id, context.span_id)
     entry = Entry(0, 0)
     entry.mint(runtime.new_id())
@@ -92,27 +96,28 @@ def dropped_entries(runtime: Runtime) -> DroppedEntries:
 
 
 class DroppedEntries:
-    """Entries whose own span was dropped by the sampler: it has no callbacks, so its trace stands for it.
+    """Entries of spans that the sampler dropped: they have no callbacks, so that what is above them is not known.
 
-    Bounded: of a trace that is forgotten a later call gets an entry of its own.
+    Each dropped span is the entry of what happens right below it. A trace would be too much: its id comes from whoever
+    calls, and may be that of many requests. Bounded: of a span that is forgotten a later call gets an entry anew.
     """
 
     def __init__(self) -> None:
-        self._by_trace: OrderedDict[int, Entry] = OrderedDict()
-        self._lock = threading.Lock()
+        self._by_span: OrderedDict[tuple[int, int], Entry] = OrderedDict()
+        self._lock = threading.RLock()  # a finalizer may ask again
 
     def renew_in_child(self) -> None:
         """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def entry(self, trace_id: int, span_id: int) -> Entry:
-        """The entry of a trace; ``span_id`` names it where it is new."""
+        """The entry of what happens below a span."""
         with self._lock:
-            found = self._by_trace.get(trace_id)
+            found = self._by_span.get((trace_id, span_id))
             if found is None:
-                found = self._by_trace[trace_id] = Entry(trace_id, span_id)
-                if len(self._by_trace) > _REMEMBERED:
-                    self._by_trace.popitem(last=False)
+                found = self._by_span[trace_id, span_id] = Entry(trace_id, span_id)
+                if len(self._by_span) > _REMEMBERED:
+                    self._by_span.popitem(last=False)
             return found
 
 

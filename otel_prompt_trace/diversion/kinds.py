@@ -17,6 +17,7 @@ LONG: Final = 4096  # characters; a longer string belongs to no span, whatever i
 SMALL: Final = frozenset({int, float, bool, type(None)})
 _REMEMBERED = 4096
 _LONGEST = 128
+_MOST_HOLDERS = 100_000  # lists and objects in one value that are looked into; more belong to no span either
 
 
 class _Kinds(dict[str, int]):
@@ -37,10 +38,10 @@ ORDINARY_KEYS: Final[set[str]] = set()  # those of them that are: what the quick
 
 
 def kind_of(key: object) -> int:
-    """The kind of any key; one that is no string is the SDK's to refuse."""
+    """The kind of any key; one that is no string, or can't be looked up, is the SDK's to refuse."""
     try:
         return KINDS[key]  # type: ignore[index]
-    except (TypeError, AttributeError):
+    except Exception:  # noqa: BLE001 - a key of the application's may do anything
         return ORDINARY
 
 
@@ -50,26 +51,47 @@ def all_ordinary(attributes: Mapping[str, Any]) -> bool:
 
 
 def nothing_to_take(attributes: Mapping[str, Any]) -> bool:
-    """Whether all of these attributes may stay on a span as they are."""
-    if not all_ordinary(attributes):
-        return False
-    for value in attributes.values():
-        if type(value) is str:
-            if len(value) > LONG:
-                return False
-        elif type(value) not in SMALL and too_long(value):
+    """Whether all of these attributes may stay on a span as they are; False where they can't be looked at."""
+    try:
+        if not all_ordinary(attributes):
             return False
+        for value in attributes.values():
+            if type(value) is str:
+                if len(value) > LONG:
+                    return False
+            elif type(value) not in SMALL and too_long(value):
+                return False
+    except Exception:  # noqa: BLE001 - a mapping of the application's may do anything
+        return False
     return True
 
 
 def too_long(value: Any) -> bool:
-    """Whether a value is, or holds, a string too long for a span."""
-    if isinstance(value, str):
-        return len(value) > LONG
-    if isinstance(value, bytes):
-        return len(value) > LONG
-    if isinstance(value, dict):
-        return any(too_long(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(too_long(item) for item in value)
+    """Whether a value is, or holds, a string too long for a span. Never raises: what can't be looked at is not."""
+    if type(value) in SMALL:
+        return False
+    try:
+        if isinstance(value, str | bytes):
+            return len(value) > LONG
+        return isinstance(value, dict | list | tuple) and _holds_long(value)
+    except Exception:  # noqa: BLE001 - a value of the application's may do anything; the SDK has its own way with it
+        return False
+
+
+def _holds_long(value: Any) -> bool:
+    """However deep it lies. Each container is looked into once: one may hold itself, or another many times."""
+    waiting, seen = [value], {id(value)}
+    while waiting:
+        holder = waiting.pop()
+        for item in holder.values() if isinstance(holder, dict) else holder:
+            if type(item) in SMALL:
+                continue
+            if isinstance(item, str | bytes):
+                if len(item) > LONG:
+                    return True
+            elif isinstance(item, dict | list | tuple) and id(item) not in seen:
+                if len(seen) > _MOST_HOLDERS:
+                    return True
+                seen.add(id(item))
+                waiting.append(item)
     return False

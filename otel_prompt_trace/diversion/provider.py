@@ -26,11 +26,12 @@ from otel_prompt_trace.diversion.doors import DoorMaker, divert_attributes
 from otel_prompt_trace.diversion.entry import dropped_entries
 from otel_prompt_trace.diversion.kinds import LONG, nothing_to_take
 from otel_prompt_trace.diversion.sampler import LOT, PARKED, DivertingSampler
-from otel_prompt_trace.diversion.state import AROUND, SpanState, state_of
+from otel_prompt_trace.diversion.state import AROUND, OPEN, SpanState, state_of
 from otel_prompt_trace.diversion.writing import finish_span
 from otel_prompt_trace.runtime import Runtime
 
 (_SPAN,) = trace.set_span_in_context(INVALID_SPAN, otel_context.Context())  # where a context keeps its current span
+_NOTHING = (None, None)
 _VENDORS = {"langfuse": "Langfuse", "logfire": "Logfire"}  # by the package that a processor is defined in
 
 
@@ -71,11 +72,9 @@ class DivertingProcessor(SpanProcessor):
             around = state_of(scope.get(_SPAN)) or self._dropped.entry(above.trace_id, above.span_id)
             setattr(span, AROUND, around)
         span.__class__ = self._doors[span.__class__]
-        query, call = open_in(scope)
-        if query is not None or call is not None:  # else its state is made when there is something to keep in it
-            state = state_of(span)
-            if state is not None:
-                state.query, state.call = query, call
+        opened = open_in(scope)
+        if opened != _NOTHING:  # kept for its state, which is made when there is something to keep in it
+            setattr(span, OPEN, opened)
         if LOT.parked or not self.sampled:
             self._take_start(span)
         name = span.name

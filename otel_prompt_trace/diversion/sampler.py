@@ -59,11 +59,11 @@ class ParkingLot:
     def __init__(self) -> None:
         self.parked: OrderedDict[int, Parked] = OrderedDict()
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may ask again
 
     def renew_in_child(self) -> None:
         """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def park(self, parked: Parked) -> int:
         """Keep them; the number that redeems them."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STATE = "_prompt_trace_state"
 AROUND = "_prompt_trace_around"  # the state of the span around a span, or an entry where that has none
+OPEN = "_prompt_trace_open"  # the query and the call that were open as the span began, where there were any
 _ENTRIES = (SpanKind.SERVER, SpanKind.CONSUMER)
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
@@ -105,7 +106,8 @@ class MadeWhenAsked:
             entry = Entry(span.context.trace_id, span.context.span_id, weakref.ref(span))
         else:
             entry = around if isinstance(around, Entry) else around.entry
-        made = SpanState(entry, parent, None, None, span.instrumentation_scope)
+        query, call = vars(span).get(OPEN) or (None, None)
+        made = SpanState(entry, parent, query, call, span.instrumentation_scope)
         made.context, made.started = span.context, span.start_time or 0
         made.parent_id = None if span.parent is None else int(span.parent.span_id)
         found: SpanState = vars(span).setdefault(STATE, made)  # whichever thread was first

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from otel_prompt_trace.reentry import OwnLock
 
 Watcher = Callable[[Any, str], None]  # called by the shipper with the frame and its writer, once
 State = Literal["spooled", "stored", "lost", "off"]
@@ -81,7 +82,7 @@ class Accounts:
     """Counters of one process, safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = OwnLock()
         self._recorded = 0
         self._stored = 0
         self._adopted = 0

@@ -5,12 +5,14 @@ Invariants:
 - An append that the disk refuses is kept in memory, within memory's bound: a full or failing disk costs no event as
   long as that lasts. A spool that is full by its own bound is no such case.
 - It is said when records go to memory, by a warning that names the variable, and when they do not any more.
-- What waits in memory when the process ends is written to the disk if that works by then.
+- What waits in memory is moved to the disk as soon as that works again, at the latest when the process ends.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +23,7 @@ from otel_prompt_trace.pipeline.memory import MemoryEntry, MemorySpool
 from otel_prompt_trace.pipeline.spool import Entry, Spool, SpoolFull
 
 _RETRY_SECONDS = 5.0
+_MOVE_SECONDS = 0.25  # in one turn of the shipper: a disk that syncs slowly must not hold up what it delivers
 
 _log = logging.getLogger("otel_prompt_trace")
 
@@ -54,6 +57,7 @@ class FallbackSpool:
         self._disk: Spool | None = None
         self._error: OSError | ConfigurationError | None = None  # why records go to memory
         self._retry_at = 0.0
+        self._moving = threading.Lock()  # one frame is moved, or acknowledged, at a time
         self._open()
 
     @property
@@ -103,11 +107,13 @@ class FallbackSpool:
     def acknowledge(self, entries: list[Any]) -> None:
         """The store holds these frames."""
         on_disk = [entry for entry in entries if isinstance(entry, Entry)]
-        if on_disk and self._disk is not None:
-            self._disk.acknowledge(on_disk)
         in_memory = [entry for entry in entries if isinstance(entry, MemoryEntry)]
         if in_memory:
-            self._memory.acknowledge(in_memory)
+            with self._moving:
+                self._memory.acknowledge([entry for entry in in_memory if entry.twin is None])
+                on_disk += [entry.twin for entry in in_memory if entry.twin is not None]
+        if on_disk and self._disk is not None:
+            self._disk.acknowledge(on_disk)
 
     def prepare(self) -> None:
         """Do ahead what an append should not have to, and see whether the disk works again."""
@@ -118,18 +124,15 @@ class FallbackSpool:
             self._disk.prepare()
             if self._error is not None and self._disk.trouble is None:
                 self._return()
+            if self._error is None:
+                self._move(self._disk, time.monotonic() + _MOVE_SECONDS)
 
     def close(self) -> None:
         """Let go. What waits in memory is written to the disk where that works."""
         if self._disk is None and self._memory.waiting:
             self._open()
         if self._disk is not None:
-            for entry in self._memory.waiting:
-                try:
-                    self._disk.append(entry.flags, entry.qid, entry.head, entry.body, entry.events, entry.ticket)
-                except (OSError, SpoolFull):
-                    break
-                self._memory.acknowledge([entry])
+            self._move(self._disk)
             self._disk.close()
         self._memory.close()
 
@@ -137,7 +140,22 @@ class FallbackSpool:
         """In a forked child: what waits is the parent's to deliver."""
         if self._disk is not None:
             self._disk.abandon_in_child()
+        self._moving = threading.Lock()
         self._memory.abandon_in_child()
+
+    def _move(self, disk: Spool, deadline: float = math.inf) -> None:
+        """Put on the disk what waits in memory, as far as there is room for it."""
+        for entry in self._memory.waiting:
+            if time.monotonic() > deadline:
+                return
+            with self._moving:
+                if entry not in self._memory:
+                    continue
+                try:
+                    twin = disk.keep(entry.flags, entry.qid, entry.head, entry.body, entry.events, entry.ticket)
+                except (OSError, SpoolFull):
+                    return
+                self._memory.moved(entry, twin)
 
     def _open(self) -> None:
         self._retry_at = time.monotonic() + self._retry_seconds

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Ticket
-from otel_prompt_trace.pipeline.spool import SpoolFull
+from otel_prompt_trace.pipeline.spool import Entry, SpoolFull
 from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 
 
 @dataclass(slots=True, eq=False)
 class MemoryEntry:
-    """One frame that waits in memory."""
+    """One frame that waits in memory, or did so until it was moved to the disk: then ``twin`` is where it lies."""
 
     head: bytes
     body: bytes
@@ -26,6 +26,7 @@ class MemoryEntry:
     flags: int
     events: int
     ticket: Ticket
+    twin: Entry | None = None
 
     @property
     def length(self) -> int:
@@ -35,6 +36,8 @@ class MemoryEntry:
     def frame(self) -> frames.Frame:
         """The frame itself."""
         data = bytes(frames.HEADER_SIZE) + self.head + self.body
+        if self.twin is not None:  # looked at last: what was read above may be gone already
+            return self.twin.frame()
         found = next(frames.frames(data, "memory"), None)
         if not isinstance(found, frames.Frame):
             raise ValueError("damaged frame in memory")  # noqa: TRY004
@@ -99,6 +102,12 @@ class MemorySpool:
                     self._bytes -= entry.length
             self._room.notify_all()
 
+    def moved(self, entry: MemoryEntry, twin: Entry) -> None:
+        """A frame lies on the disk now."""
+        entry.twin = twin
+        self.acknowledge([entry])
+        entry.head = entry.body = b""
+
     def prepare(self) -> None:
         """Nothing is done ahead."""
         self._servant = threading.get_ident()
@@ -112,6 +121,9 @@ class MemorySpool:
     def abandon_in_child(self) -> None:
         """In a forked child: what waits is the parent's to deliver."""
         self._reset()
+
+    def __contains__(self, entry: MemoryEntry) -> bool:
+        return entry in self._waiting
 
     @property
     def used_bytes(self) -> int:

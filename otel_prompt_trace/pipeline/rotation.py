@@ -274,4 +274,9 @@ class Rotation:
                 return SpoolFile(path, self._writer, self._now_ns(), capacity)
             except Taken:
                 continue
+            except FileNotFoundError:  # somebody has removed the folder: one of ours again, at once
+                try:
+                    prepare_folder(self._folder)
+                except ConfigurationError as error:
+                    raise PermissionError(errno.EACCES, str(error)) from error
         raise BlockingIOError(errno.EWOULDBLOCK, "somebody locks every new file in the spool")

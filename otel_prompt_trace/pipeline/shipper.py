@@ -35,6 +35,7 @@ from otel_prompt_trace.pipeline.recorder import SpoolLike
 from otel_prompt_trace.pipeline.shipping import Payloads
 from otel_prompt_trace.pipeline.side_by_side import side_by_side
 from otel_prompt_trace.pipeline.waiting import Index
+from otel_prompt_trace.reentry import at_work
 
 QUIET_SECONDS = 30.0
 ADOPT_SECONDS = 60.0  # between two looks at what others have left
@@ -163,10 +164,11 @@ class Shipper:
             scope = context.set_value(key, True, scope)
         token = context.attach(scope)
         try:
-            while not self._stopping:
-                self._turn()
-                self._wake.wait(_POLL)
-                self._wake.clear()
+            with at_work():
+                while not self._stopping:
+                    self._turn()
+                    self._wake.wait(_POLL)
+                    self._wake.clear()
         finally:
             if self._adopting is not None:
                 with contextlib.suppress(ValueError):  # it runs: this thread has died, and that one has not

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from opentelemetry import context
 
+from otel_prompt_trace.reentry import at_work
+
 Item = TypeVar("Item")
 
 
@@ -43,8 +45,9 @@ def side_by_side(
                     item = left.popleft()
                 except IndexError:
                     return
-                if not work(item):
-                    left.clear()
+                with at_work():
+                    if not work(item):
+                        left.clear()
         finally:
             context.detach(token)
             with lock:

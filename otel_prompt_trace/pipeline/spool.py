@@ -117,6 +117,14 @@ class Spool:
         """Append one frame; when this returns it survives the process.
 
         Raises:
+            SpoolFull, OSError: as of :meth:`keep`.
+        """
+        self._fresh.append(self.keep(flags, qid, head, body, events, ticket))
+
+    def keep(self, flags: int, qid: str, head: bytes, body: bytes, events: int, ticket: Ticket) -> Entry:
+        """The same, for whoever knows already of what waits: it is not among the fresh entries.
+
+        Raises:
             SpoolFull: a bound is reached, and no room came within ``block_seconds``.
             OSError: no file could be made (disk full, folder gone or read-only), or the disk failed.
         """
@@ -135,7 +143,7 @@ class Spool:
         entry = Entry(file, offset, size, qid, flags, events, ticket)
         if self._syncer is not None:
             self._sync(self._syncer, entry)
-        self._fresh.append(entry)
+        return entry
 
     def take_fresh(self) -> list[Entry]:
         """The entries appended since the last time; only the shipper asks."""
@@ -145,17 +153,23 @@ class Spool:
         return taken
 
     def acknowledge(self, entries: list[Entry]) -> None:
-        """The store holds these frames: drop every file of which nothing waits any more."""
+        """The store holds these frames, oldest first: drop every file of which nothing waits any more.
+
+        The last goes first. If the process is killed meanwhile, whoever delivers the rest begins at the first frame,
+        by which the object in the store is named, and finds there that it holds the others as well.
+        """
         with self._lock:
             for entry in entries:
                 entry.file.waiting -= 1
             self._waiting -= len(entries)
             done = self._files.finished({entry.file for entry in entries})
-        for entry in entries:
+        removed: set[SpoolFile] = set()
+        for entry in reversed(entries):
             if entry.file not in done:
                 entry.file.strike(entry.offset, entry.length)
-        for file in done:
-            file.remove()
+            elif entry.file not in removed:
+                removed.add(entry.file)
+                entry.file.remove()
         self._tell_of_room()
 
     def prepare(self) -> None:

@@ -15,37 +15,17 @@ import errno
 import fcntl
 import mmap
 import os
-import threading
 from pathlib import Path
 
 from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.pipeline.forks import NoFork
 
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # Linux 5.14; EINVAL where the kernel does not know them
 _PAGE = mmap.PAGESIZE
 _CHUNK = 128 * 1024  # made present in one step, some 60 µs in which no other thread runs
-_FORK_SECONDS = 0.2
 
 # A file that is just being made is known to nobody, and a child forked at that moment would hold its lock for ever.
-_making = threading.RLock()
-
-
-def _before_fork() -> None:
-    global _held
-    _held = _making.acquire(timeout=_FORK_SECONDS)  # a disk that hangs must not hold up a fork
-
-
-def _after_fork() -> None:
-    if _held:
-        _making.release()
-
-
-def _after_fork_in_child() -> None:
-    global _making
-    _making = threading.RLock()
-
-
-_held = False
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+_making = NoFork(0.2)  # a disk that hangs must not hold up a fork
 
 
 class SpoolClosed(Exception):
@@ -77,7 +57,8 @@ class SpoolFile:
         self.end = frames.HEADER_SIZE
         self.capacity = capacity
         self._seen_end = 0
-        with _making:
+        self._named = False  # on the disk
+        with _making.moment():
             self._fd, self._map = _make(path, capacity)
         self._map[: frames.HEADER_SIZE] = frames.header(writer, created_ns)
 
@@ -113,6 +94,10 @@ class SpoolFile:
         except OSError:
             if not self.closed and descriptor == self._fd:  # else the file was let go of, or synced in another place
                 raise
+        if not self._named:  # a new file's name is its folder's content
+            self._named = True
+            with contextlib.suppress(OSError):  # some file systems sync no folder, and then need not
+                _sync_folder(self.path.parent)
 
     def populate(self, length: int) -> bool:
         """Make the next ``length`` bytes present, so that an append meets no page fault. Changes no byte of them.
@@ -173,7 +158,7 @@ class SpoolFile:
         Raises:
             OSError, Taken: it can't be made; the file stays as it was.
         """
-        with _making:
+        with _making.moment():
             descriptor, copy = _make(path, max(self.end, _PAGE))
         try:
             _ask(self._map, _POPULATE_READ, self.end)
@@ -252,6 +237,14 @@ def _make(path: Path, capacity: int) -> tuple[int, mmap.mmap]:
             path.unlink(missing_ok=True)
         os.close(descriptor)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 
 from otel_prompt_trace.pipeline.spool_file import SpoolFile
+from otel_prompt_trace.reentry import at_work
 
 
 class _Waiter:
@@ -68,6 +69,10 @@ class Syncer:
         return True
 
     def _run(self) -> None:
+        with at_work():
+            self._serve()
+
+    def _serve(self) -> None:
         while not self._stopping:
             self._wake.wait()
             self._wake.clear()

@@ -3,7 +3,8 @@
 Invariants:
 
 - A file appears under its name whole or not at all: it is written and synced under a hidden name in the same folder,
-  then hard-linked to its final name, which fails if that name is taken. Then the folders above are synced.
+  then hard-linked to its final name, which fails if that name is taken. Then the folders above are synced: its own
+  and the one around that each time, those further up once for as long as they stand.
 - No listing shows a hidden name. A write that was killed halfway leaves one; :meth:`FolderStore.versions` counts it
   as a rest of its key and :meth:`FolderStore.delete` removes it, so that an erasure leaves no content behind.
 - Folders are 0700, files 0600, and the root belongs to the user that runs. Listings do not follow symbolic links.
@@ -63,6 +64,7 @@ class FolderStore:
             self._root = Path(path).expanduser().absolute()
         except RuntimeError as error:  # ~ of a user that does not exist
             raise ConfigurationError(f"{os.fspath(path)!r} can't be a store's folder: {error}") from error
+        self._settled: tuple[Path, int, int] | None = None  # a folder that is on disk up to the root: path and inode
         with self._explained("open it"):
             self._check_root()
 
@@ -79,11 +81,12 @@ class FolderStore:
         target = self._root / check_key(key)
         with self._explained(f"store {key}"):
             for _ in range(_ATTEMPTS):
-                self._make(target.parent)
                 # The folder, or the hidden file in it, vanishes under a delete at the same time: once more, then.
                 with contextlib.suppress(FileNotFoundError):
-                    return self._put(target, data)
-        raise StoreUnreachable(f"{self.url}: can't store {key}: its folder keeps being deleted by somebody else")
+                    made = self._make(target.parent)
+                    self._check_root()
+                    return self._put(target, data, new=made)
+        raise StoreUnreachable(f"{self.url}: can't store {key}: its folder can't be made, or keeps being deleted")
 
     def get(self, key: str) -> bytes:
         """See :meth:`ObjectStore.get <otel_prompt_trace.store.objects.ObjectStore.get>`."""
@@ -130,18 +133,15 @@ class FolderStore:
         """See :meth:`ObjectStore.versions <otel_prompt_trace.store.objects.ObjectStore.versions>`."""
         return self._walk(prefix, hidden=True)
 
-    def _put(self, target: Path, data: bytes) -> bool:
-        if target.is_dir():  # never so among our keys; it must not pass for an object that is stored
-            raise IsADirectoryError(errno.EISDIR, "is a folder")
-        if os.path.lexists(target):
+    def _put(self, target: Path, data: bytes, *, new: bool) -> bool:
+        if not new and os.path.lexists(target):
+            if target.is_dir():  # never so among our keys; it must not pass for an object that is stored
+                raise IsADirectoryError(errno.EISDIR, "is a folder")
             self._settle(target.parent)  # whoever stored it may not have come to this yet
             return False
         hidden = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
         try:
-            with os.fdopen(os.open(hidden, _CREATE, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            _write(hidden, data)
             os.link(hidden, target)
             stored = True
         except FileExistsError:
@@ -180,26 +180,41 @@ class FolderStore:
                 return []
         return sorted({name for name in names if name})
 
-    def _make(self, folder: Path) -> None:
-        missing = []
-        while not folder.is_dir():
-            missing.append(folder)
-            folder = folder.parent
-        for path in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                path.mkdir(0o700)
-            _sync(path.parent)
-        self._check_root()
+    def _make(self, folder: Path) -> bool:
+        """Whether the folder was made now, and so is empty."""
+        try:
+            folder.mkdir(0o700)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            self._make(folder.parent)
+            try:
+                folder.mkdir(0o700)
+            except FileExistsError:
+                return False
+        if len(folder.parts) <= len(self._root.parts):  # one below the root is synced with what is put into it
+            _sync(folder.parent)
+        return True
 
     def _settle(self, folder: Path) -> None:
         # Also the folders above: another process may have made them and not have synced them yet.
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, and so is the object
-            while folder != self._root:
-                _sync(folder)
-                folder = folder.parent
             _sync(folder)
+            if folder == self._root:
+                return
+            folder = folder.parent
+            _sync(folder)
+            status = folder.stat()
+            settled = (folder, status.st_dev, status.st_ino)
+            if settled == self._settled:
+                return
+            while folder != self._root:
+                folder = folder.parent
+                _sync(folder)
+            self._settled = settled
 
     def _tidy(self, folder: Path) -> None:
+        self._settled = None
         with contextlib.suppress(FileNotFoundError):  # another delete was faster
             while folder != self._root:
                 _sync(folder)
@@ -254,6 +269,18 @@ def _name(entry: os.DirEntry[str], *, hidden: bool) -> str | None:
     if entry.is_dir(follow_symlinks=False):
         return name + "/"
     return name if entry.is_file(follow_symlinks=False) else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A file that is on disk. Few calls of the system: beside a busy thread each of them waits for the interpreter."""
+    descriptor = os.open(path, _CREATE, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync(folder: Path) -> None:

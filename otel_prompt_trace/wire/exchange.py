@@ -7,7 +7,8 @@ moment, within any lock: it is only noted there, and recorded by another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.core.bodies.apis import Api
@@ -15,6 +16,7 @@ from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.secret_places import holds_secrets
 from otel_prompt_trace.current import current
 from otel_prompt_trace.pipeline.flags import END, LINES, REQUEST
+from otel_prompt_trace.wire.outermost import exchange_above
 from otel_prompt_trace.wire.place import Place, place_here
 from otel_prompt_trace.wire.rules import body_of
 from otel_prompt_trace.wire.sent import SentCall, target_of
@@ -31,6 +33,15 @@ _ENDS = (  # as they stand in a stream's own framing; within a model's text the 
     b'"response.completed"', b'"response.incomplete"', b'"finishReason"', b'"done":true', b'"done": true',
     b'"message-end"', b":event-type\x07\x00\x0bmessageStop",
 )  # fmt: skip
+
+
+class Hop(NamedTuple):
+    """One request of those that a single ``send`` of a client made, and the status that it was answered with."""
+
+    host: str
+    path: str
+    body: Any
+    status: int | None
 
 
 class Exchange:
@@ -87,9 +98,27 @@ class Exchange:
             event["secrets"] = True
         self._send(event)
 
+    def covers(self, host: str, path: str, body: Any) -> bool:
+        """Whether a request that a layer below sends is the one told of here."""
+        if (host, path) == (self._host, self._path):
+            return True
+        body = body.encode() if isinstance(body, str) else body
+        call = self._call
+        return isinstance(body, bytes) and call is not None and call.target.body == target_of(body, host, path).body
+
     @never_raises
-    def again(self, status: int | None, error: BaseException | None) -> None:
-        """A layer below tries again: this attempt is over, and another begins."""
+    def went_out(self, hops: Sequence[Hop]) -> None:
+        """What left in the end, where hooks may change a request, and auth flows and redirects send it again."""
+        first, *further = hops
+        if self._call is not None and not self._over and self._is_changed(first.body):
+            self._send(self._told(first.body, changed=True))
+        for before, hop in zip(hops, further, strict=False):
+            self._host, self._path = hop.host, hop.path
+            self.again(before.status, None, hop.body)
+
+    @never_raises
+    def again(self, status: int | None, error: BaseException | None, body: Any = None) -> None:
+        """The same call is tried again: this attempt is over, and another begins."""
         call = self._call
         if call is None or self._over:
             return
@@ -101,7 +130,7 @@ class Exchange:
         self._attempt = call.attempts
         self._status, self._content_type, self._encodings = None, "", ""
         self._size, self._reader, self._over = 0, None, False
-        self._send({"same_body": True})
+        self._send(self._told(body) if self._is_changed(body) else {"same_body": True})
 
     @never_raises
     def answered(self, status: int, content_type: str | None, encodings: str | None) -> None:
@@ -167,6 +196,18 @@ class Exchange:
         if not self._over:
             self._place.runtime.later(lambda: self.over(complete=False))
 
+    def _is_changed(self, body: Any) -> bool:
+        call = self._call
+        return isinstance(body, bytes) and call is not None and target_of(body, "", "").body != call.target.body
+
+    def _told(self, body: Any, *, changed: bool = False) -> Event:
+        """A body that is another one than the call began with; not kept where it is no request of the API any more."""
+        value = body_of(self._api, body)
+        event: Event = {"unread": "no request of this API"} if value is None else {"body": body}
+        if value is not None and holds_secrets(value):
+            event["secrets"] = True
+        return event | ({"changed": True} if changed else {})
+
     def _send(self, event: Event) -> None:
         self._started = self._place.runtime.sources.perf_ns()
         whole = self._event("request") | {"evidence": "wire", "api": self._api.name, "host": self._host}
@@ -207,17 +248,32 @@ class Exchange:
 
 
 @never_raises
-def begin(method: str, host: str, path: str) -> Exchange | None:
+def begin(method: str, host: str, path: str, body: Any = None, *, retry: bool = False) -> Exchange | None:
     """An exchange for a request that may be for a model; None for any other, which is left alone.
+
+    None too for a request that a layer above tells of. One that is sent within another and is not the same, as by a
+    gateway in this process, is a request of its own.
 
     Args:
         method: of the request, in capitals.
         host: name and, where it is not the scheme's own, port of the host that receives it.
         path: of the URL, without its query, which is never kept.
+        body: where it is known already.
+        retry: the layer above is the same one, and tries again.
     """
     runtime = current()
     rules = None if runtime is None else runtime.wire
     if runtime is None or rules is None:
         return None
-    api = rules.api(method, host, path, lambda: place_here(runtime).entry.route)
+    above = exchange_above()
+    if above is not None and not retry and above.covers(host, path, body):
+        return None
+
+    def route() -> str:
+        found = place_here(runtime).entry.route
+        if not found:
+            runtime.accounts.warn("route", "A model request's route is not known: no rule for routes can allow it")
+        return found
+
+    api = rules.api(method, host, path, route)
     return None if api is None else Exchange(api, host, path, place_here(runtime))

@@ -26,13 +26,13 @@ from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.wire.sent import SentCalls
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer may ask again
 
 
 def _renew_in_child() -> None:
     """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_in_child)

@@ -6,6 +6,7 @@ A rule is ``host:PATTERN``, ``service:PATTERN`` or ``route:PATTERN``; a pattern 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ import orjson
 from otel_prompt_trace.core.bodies.apis import BY_NAME, Api, api_of
 from otel_prompt_trace.exceptions import ConfigurationError
 
+_LONGEST_SCAN = 1 << 20  # characters; a longer one would hold up the application for tenths of a second
 SUBJECTS = ("host", "service", "route")
 _PORT = re.compile(r":[0-9]+\Z")
 _WITH_PORT = re.compile(r"(?:[^:]+|\[[0-9a-fA-F:*?]+\]):?[0-9*?]*")
@@ -48,7 +50,10 @@ class Rules:
             return None
         if self._allow and not self._matches(self._allow, host, route):
             return None
-        return None if self._deny and self._matches(self._deny, host, route) else api
+        if not self._deny:
+            return api
+        unknown = any(subject == "route" for subject, _ in self._deny) and not route()
+        return None if unknown or self._matches(self._deny, host, route) else api  # in doubt it is denied
 
     def _matches(self, rules: Sequence[tuple[str, str]], host: str, route: Callable[[], str]) -> bool:
         for subject, pattern in rules:
@@ -77,9 +82,22 @@ def _leniently(body: bytes) -> Any:
     from otel_prompt_trace.core.bodies.scan import NotJson, scan
 
     try:
-        return scan(body.decode())
-    except (NotJson, UnicodeDecodeError):
+        text = body.decode()
+    except UnicodeDecodeError:
         return None
+    try:
+        return json.loads(text, strict=False, parse_constant=_refuse)  # in C, on the application's thread
+    except (ValueError, RecursionError):
+        if len(text) > _LONGEST_SCAN:
+            return None
+    try:
+        return scan(text)
+    except NotJson:
+        return None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)  # NaN and its like are no JSON
 
 
 def _rule(text: str) -> tuple[str, str]:

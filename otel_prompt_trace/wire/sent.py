@@ -16,13 +16,13 @@ from typing import NamedTuple
 import xxhash
 
 _REMEMBERED = 16  # calls of one place; a client tries again right away
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer may ask again
 
 
 def _renew_in_child() -> None:
     """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_in_child)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
@@ -97,6 +98,14 @@ def test_no_text_takes_a_pattern_long(name: str, unit: str) -> None:
     assert perf_counter() - started < 2
 
 
+class TimedOut(BaseException):
+    """As some libraries end what takes too long: no Exception."""
+
+
+def _times_out(_: str) -> list[Any]:
+    raise TimedOut
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -115,6 +124,9 @@ def test_no_text_takes_a_pattern_long(name: str, unit: str) -> None:
         lambda _: [(0, 10_000)],
         lambda _: [(0, 1), None],
         lambda _: (_ for _ in [(0, 1), 1 / 0]),
+        lambda _: sys.exit(3),
+        lambda _: (sys.exit(3) for _ in range(1)),
+        _times_out,
         list,
     ],
 )
@@ -123,6 +135,16 @@ def test_what_can_not_be_understood_costs_the_text(function: Any) -> None:
     text = "hello, world, how are you"
     assert places(redactor(function), text) == [(0, len(text), "redact:failed")]
     assert places(redactor(["email", function]), text) == [(0, len(text), "redact:failed")]
+
+
+def test_an_interrupt_is_nobody_s_failure() -> None:
+    """Whoever presses Ctrl-C while a function looks at a text ends the program, as without us."""
+
+    def interrupted(_: str) -> list[Any]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        places(redactor(interrupted), "hello")
 
 
 def test_a_function_of_ones_own() -> None:

@@ -207,6 +207,39 @@ class TestHash:
         assert [s["chars"] for s in request["segments"]] == [len(SECRET), len(SECRET) + 2]
         assert [part["kind"] for part in request["outside"]] == ["binary", "reference", "reference", "reference"]
 
+    def test_of_a_response_only_words_and_counts_stay(self) -> None:
+        """A provider may quote the prompt in anything that it says: in its error, a reason, a name, its counts."""
+        script = Script()
+        script("query", policy="hash")
+        said = dict.fromkeys(("error", "finish_reason", "model", "response_id", "content_type"), f"no: '{SECRET}'")
+        usage = {"prompt_tokens": 3, "note": SECRET, SECRET: 1, "details": {"cached": 2.5, "of": [SECRET]}, "n": None}
+        script("response", call="c1", error_message=f"in messages[0]: {SECRET}", usage=usage, **said)
+        script("response", call="c2", error_message=None, finish_reason=["stop", SECRET], usage=SECRET, model=7)
+        words = {
+            "error": "invalid_request_error",
+            "finish_reason": "stop",
+            "model": "org/a-model:1.5@x",
+            "response_id": "chatcmpl-AbC_1=",
+            "content_type": "text/event-stream; charset=utf-8",
+        }
+        script("response", call="c3", **words)
+        first, second, third = [event for event in script.sealed("hash") if event["kind"] == "response"]
+        assert utf8(SECRET) not in lines([first, second])
+        assert [text for text in texts_in([first, second]) if SECRET[:12] in text] == []
+        assert first["usage"] == {"prompt_tokens": 3, "details": {"cached": 2.5}}
+        assert all(isinstance(first[name], str) and first[name].startswith("[hash ") for name in said)
+        assert isinstance(first["error_message"], CutText)
+        assert second["finish_reason"][0] == "stop"
+        assert second["model"] == 7
+        assert {name: third[name] for name in words} == words
+
+    def test_a_failed_call_of_the_application_s_own_keeps_its_class(self) -> None:
+        """What the recorder itself says of an error is a word, and stays."""
+        script = Script()
+        script("query", policy="hash")
+        script("response", call="c1", error="ConnectError", status=503, usage={"total": True})
+        assert only(script.sealed("hash"), "response")["error"] == "ConnectError"
+
     def test_an_image_is_still_an_image(self) -> None:
         """Its bytes are cut; what shows it to be one stays, so that it does not turn into a link held elsewhere."""
         script = Script()

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from otel_prompt_trace.core.conventions.cut_json import decode_cut
 from otel_prompt_trace.core.conventions.values import decoded
 from otel_prompt_trace.core.cutting import cut_text
+from otel_prompt_trace.core.parameters import named
 from otel_prompt_trace.core.seal import keyed_digest
-from otel_prompt_trace.core.secret_places import POLICY, secret_places, without_secrets
+from otel_prompt_trace.core.secret_places import POLICY, holds_secrets, secret_places, without_secrets
 from otel_prompt_trace.core.text import Cut, CutText, unwrap, wrap
 
 DIGEST = keyed_digest(b"key")
@@ -36,6 +37,12 @@ def places(body: Any, **options: Any) -> list[str]:
         ({"kwargs": {"extra_body": {"Api_Key": "k"}}}, ["k"]),
         ({"extra_headers": {"a": "", "b": None, "c": True}}, []),
         ({"input": {"headers": {"a": "b"}}}, ["b"]),
+        ({"connector": {"token": "t", "bearer": "b", "cookie": "c", "sasToken": "s"}}, ["t", "b", "c", "s"]),
+        ({"X-API-KEY": "a", "bearerToken": "b", "user_secret": "c", "dbPassword": "d"}, ["a", "b", "c", "d"]),
+        ({"credential": "a", "private_key": "b", "passwd": "c", "AWS_SESSION_TOKEN": "d"}, ["a", "b", "c", "d"]),
+        ({"auth": {"user": "a"}, "proxy-auth": "b", "connectionString": "c", "api_key_2": "d"}, ["a", "b", "c", "d"]),
+        ({"url": "https://ann:pw@h.example/sse?key=a%20b&n=12&flag&e=#k=v"}, ["ann:pw", "a%20b", "12", "flag"]),
+        ({"at": ["http://pw@h?sig=x;y=z", {"s3": "s3://b?k=1"}]}, ["pw", "x", "z", "1"]),
     ],
 )
 def test_what_configures_a_request_is_cut(fields: dict[str, Any], expected: list[str]) -> None:
@@ -62,6 +69,44 @@ def test_the_conversation_and_schemas_are_left_alone(body: Any) -> None:
     """A tool's argument is the model's text, a tool's parameter is the developer's: neither is a credential."""
     assert places(body) == []
     assert without_secrets(body, DIGEST) == body
+
+
+LIKE_THEM = named(
+    """max_tokens token_count input_tokens maxOutputTokens tokenizer eos_token pad_token_id next_page_token
+    progressToken prompt_cache_key author authority secretary password_hint key cacheKey monkey public_key saas
+    cookie_count"""
+)
+
+
+@pytest.mark.parametrize("name", sorted(LIKE_THEM))
+def test_names_that_are_like_a_credential_s(name: str) -> None:
+    """A count of tokens, a mark of a vocabulary, a place in a list, a key of a cache: what configures a call stays."""
+    assert places({name: "v", "extra": {name: 7, "list": [{name: {"a": "b"}}]}}) == []
+
+
+@pytest.mark.parametrize("keyword", ["properties", "$defs", "dependentRequired", "parameter_definitions"])
+def test_a_schema_s_own_names_and_urls_stay(keyword: str) -> None:
+    """What a tool takes is told to the model: a parameter of any name, and the URL that is its default."""
+    url = {"type": "string", "default": "https://ann:pw@h.example?key=v"}
+    schema = {keyword: {"token": url, "user_password": {"type": "string", "enum": ["a"]}, "auth": ["token"]}}
+    body = {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
+    assert places(body) == []
+    assert without_secrets(body, DIGEST) == body
+    assert not holds_secrets(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r'{"u":"https:\/\/ann:p\"w@h\/x?a=b\u0026c=d&e#f"}', ['ann:p\\"w', "b", "d", "e"]),
+        (r'{"u":"https://h/?k\u003dv\u00e9"}', [r"v\u00e9"]),
+        (r'{"u":"https://h/a@b/c?", "v":"see https://a?b=c", "w":"https://a?b=c d"}', []),
+        ('{"u":"https://h/x?k=v', ["https://h/x?k=v"]),
+    ],
+)
+def test_a_url_as_it_stands_in_json(text: str, expected: list[str]) -> None:
+    """Escaped or not, it is cut in its places alone; prose that names a URL is left, and one that breaks off goes."""
+    assert [text[start:end] for start, end in secret_places(text)] == expected
 
 
 def test_place_length_and_digest_stay() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_prompt_trace.core.text import FILLER, Cut, CutText, Foreign, sha256_text, unwrap, utf8, wrap
+from otel_prompt_trace.core.text import FILLER, Cut, CutText, Foreign, sha256_bytes, sha256_text, unwrap, utf8, wrap
 
 anything = st.characters(exclude_categories=())  # lone surrogates included
 texts = st.text(anything, max_size=20)
@@ -246,3 +246,10 @@ def test_a_cut_text_keeps_the_place_and_length_of_each_part(parts: list[str | Cu
             assert (position, position + length, part) in found
         position += length
     assert len(found) == sum(isinstance(part, Cut) for part in parts)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2047, 2048, 2 * 2047, 66_000, 2**20, 2**20 + 1])
+def test_a_digest_taken_in_steps_is_that_of_the_whole(length: int) -> None:
+    """Whatever the length is to the step."""
+    data = bytes(number % 251 for number in range(length))
+    assert sha256_bytes(data) == hashlib.sha256(data).hexdigest()

@@ -25,6 +25,7 @@ TABLE = {
     "unlocatable_piece": "unknown",
     "ambiguous_piece": "unknown",
     "unreadable_event": "unknown",
+    "after_end": "unknown",
     "missing_messages": "unknown",
     "dropped_attributes": "unknown",
     "no_prompt": "unknown",

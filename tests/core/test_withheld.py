@@ -10,6 +10,7 @@ import pytest
 from otel_prompt_trace.core.derive import derive
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.redaction import redactor
 from otel_prompt_trace.core.seal import keyed_digest, needs_policy, seal
 from otel_prompt_trace.core.text import Cut, CutText, utf8
 from tests.core.by_hand import KEY, Script, read
@@ -55,6 +56,36 @@ def test_a_piece_with_a_policy_withholds_its_text_everywhere() -> None:
     script = with_secret()
     script("piece", producer="user", text=SECRET, policy="hash")
     assert left_in(script.sealed()) == []
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("depth", range(5))
+def test_json_in_json_keeps_none_of_it(depth: int, ascii_only: bool) -> None:
+    """A tool's result that one agent hands on to another, as its arguments: escaped once more at each step."""
+    secret = 'Zoë, "room 7"\nnext \\ to 請求'
+    text = secret
+    for _ in range(depth):
+        text = json.dumps({"r": text}, ensure_ascii=ascii_only)
+    script = Script()
+    script.call("c1", [{"role": "user", "content": text}])
+    script("response", call="c1", output=text)
+    sealed = seal(script.events, "store", digest, [secret])
+    told = [text for text in texts_in(sealed) if "room 7" in text or "next" in text]
+    assert told == []
+    assert any("room 7" in text for text in texts_in(script.events)), "the test must be able to fail"
+    body = only(sealed, "request")["messages"][0]["content"]
+    assert len(body) == len(text)
+
+
+def test_the_path_of_a_request_is_a_name() -> None:
+    """A URL may name a user: the path stays a string, with a digest in the place of what is withheld."""
+    script = Script()
+    script.call("c1", "a prompt", host="model.example", path="/u/ann@b.example/v1/chat/completions")
+    sealed = only(seal(script.events, "store", digest, ["ann@b.example"]), "request")
+    assert sealed["path"] == f"/u/[hash {digest('ann@b.example')[:16]}]/v1/chat/completions"
+    sealed = only(seal(script.events, "store", digest, redact=redactor("email")), "request")
+    assert sealed["path"].startswith("/u/[redact:email ")
+    assert only(seal(script.events, "store", digest, ["elsewhere"]), "request")["path"] == script.events[-1]["path"]
 
 
 def test_every_occurrence_in_a_prompt_is_cut_and_the_rest_stays() -> None:

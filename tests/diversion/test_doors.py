@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, ParentBased, 
 
 import otel_prompt_trace as pt
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.diversion import doors
+from otel_prompt_trace.diversion.kinds import too_long
 from otel_prompt_trace.diversion.sampler import DivertingSampler, sampler_by_name
 
 PROMPT = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "naïve \n question " * 400}]}])
@@ -216,3 +220,151 @@ print(pt.flush(20).ok, [d for d, _ in pt.open_store({str(tmp_path / "store")!r})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["False", "True", "True"], done.stderr
+
+
+class _Evil(dict[str, Any]):
+    """As a row of a database that is no longer open: it can be named, not looked into."""
+
+    def items(self) -> Any:
+        raise LookupError("detached")
+
+    values = items
+
+
+class _EvilText(str):
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise LookupError("detached")
+
+
+class _EvilKey:
+    def __hash__(self) -> int:
+        raise LookupError("detached")
+
+
+def _deep(depth: int = 3000) -> Any:
+    found: Any = "bottom"
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def _cyclic() -> Any:
+    found: dict[str, Any] = {"role": "user"}
+    found["self"] = found
+    return found
+
+
+_KEYS: list[Any] = ["app.note", "gen_ai.input.messages", "gen_ai.request.model", "", 7, None, ("a",), _EvilKey()]
+_ODD: list[Callable[[], Any]] = [
+    _Evil, lambda: _Evil(a="x" * 5000), lambda: _EvilText("abc"), _cyclic, lambda: [_cyclic()], _deep, object,
+    lambda: {1}, lambda: b"x" * 5000, lambda: {7: "x" * 5000}, lambda: [None, "x" * 5000],
+]  # fmt: skip
+_DOORS: list[Callable[[trace.Span, Any, Any], object]] = [
+    lambda span, key, value: span.set_attribute(key, value),
+    lambda span, key, value: span.set_attributes({key: value}),
+    lambda span, _, value: span.set_attributes(value),
+    lambda span, key, value: span.add_event("e", {key: value}),
+    lambda span, key, value: span.add_event("gen_ai.choice", {key: value}),
+    lambda span, key, value: span.add_event(value, {key: "x"}),
+    lambda span, _, value: span.add_event("gen_ai.choice", value),
+    lambda span, _, value: span.set_status(trace.StatusCode.ERROR, value),
+    lambda span, _, value: span.set_status(value),
+    lambda span, _, value: span.update_name(value),
+    lambda span, _, value: span.end(value),
+]
+
+
+def _raised(tracer: trace.Tracer, door: Callable[[trace.Span, Any, Any], object], key: Any, value: Any) -> set[type]:
+    """What an application gets from a door, on a span and on one that has ended; and from a span that starts so."""
+    raised: set[type] = set()
+    for ended in (False, True):
+        span = tracer.start_span("chat m")
+        if ended:
+            span.end()
+        try:
+            door(span, key, value)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            raised.add(type(error))
+        span.end()
+    with contextlib.suppress(LookupError, RecursionError, TypeError):  # of the SDK itself
+        tracer.start_span("chat m", attributes={key: value}).end()
+    return raised
+
+
+@pytest.mark.parametrize("spans", ["divert", "copy"])
+def test_no_door_raises_what_the_sdk_would_not(tmp_path: Path, spans: str) -> None:
+    """Keys and values that can't be hashed, measured, walked through or copied, at every door: as without us."""
+    app = make(tmp_path, spans=spans)
+    limits = SpanLimits(max_attribute_length=128, max_span_attributes=16)
+    bare = TracerProvider(span_limits=limits, shutdown_on_exit=False).get_tracer("app")
+    ours = app.provider.get_tracer("app")
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    for number, door in enumerate(_DOORS):
+        for key in _KEYS:
+            for odd in _ODD:
+                more = _raised(ours, door, key, odd()) - _raised(bare, door, key, odd())
+                assert not more, (number, type(key), odd)
+
+
+_LONG = "a long text " * 1000
+_FAILING: list[Callable[[Any], tuple[Any, Any]]] = [  # what is given to a span, and where it then stands
+    lambda span: (span.set_attribute("gen_ai.input.messages", _LONG), span.attributes["gen_ai.input.messages"]),
+    lambda span: (span.set_attributes({"input.value": _LONG}), span.attributes["input.value"]),
+    lambda span: (span.add_event("e", {"input.value": _LONG}), span.events[0].attributes["input.value"]),
+    lambda span: (span.add_event(_LONG), span.events[0].name),
+    lambda span: (span.set_status(trace.StatusCode.ERROR, _LONG), span.status.description),
+    lambda span: (span.update_name(_LONG), span.name),
+]
+
+
+@pytest.mark.parametrize("door", _FAILING)
+def test_where_our_part_fails_the_sdk_gets_what_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Callable[[Any], tuple[Any, Any]]
+) -> None:
+    """A fault of ours at a door: the span is as it would be without us, and what was not captured is counted."""
+
+    def fails(*_: Any) -> Any:
+        raise LookupError("a fault of ours")
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    pt.install(tracer_provider=provider, store=str(tmp_path / "store"), spool=str(tmp_path / "spool"))
+    monkeypatch.setattr(doors, "state_of", fails)
+    span = provider.get_tracer("app").start_span("chat m")
+    assert door(span)[1] == _LONG
+    span.end()
+    result = pt.flush(20)
+    assert (result.lost, result.reasons) == (1, {"not_captured": 1})
+
+
+def test_a_fault_as_a_span_ends_leaves_it_to_end(tmp_path: Path) -> None:
+    """What is told of a span at its end may fail: the span is exported, and the loss counted."""
+
+    def fails(*_: Any) -> None:
+        raise LookupError("a fault of ours")
+
+    app = make(tmp_path)
+    span: Any = app.provider.get_tracer("app").start_span("chat m")
+    span.__class__ = doors.DoorMaker(fails, keep=False)[type(span).__mro__[1]]
+    span.set_attribute("gen_ai.input.messages", "a prompt")
+    span.end()
+    assert list(app.spans) == ["chat m"]
+    assert pt.flush(20).reasons == {"not_captured": 1}
+
+
+def test_long_strings_are_found_however_deep_they_lie() -> None:
+    """In lists and objects that hold themselves, or one another many times over, at once; and no number is one."""
+    shared: Any = "x" * 4097
+    for _ in range(40):
+        shared = {"a": shared, "b": [shared]}
+    assert too_long(shared)
+    short: Any = "x" * 4096
+    for _ in range(40):
+        short = (short, {"b": short})
+    assert not too_long(short)
+    assert not too_long(_cyclic())
+    assert too_long({**_cyclic(), "z": ["y" * 5000]})
+    assert not too_long(_deep())
+    assert too_long([_deep(), b"z" * 5000])
+    assert not too_long(list(range(10_000)))

@@ -595,8 +595,9 @@ def test_while_the_disk_takes_nothing_records_go_to_memory(
     mend()
     steady.spool.prepare()
     assert steady.spool.on_disk
+    assert steady.spool.volatile == 0  # a kill would find everything on the disk
     _put(steady.spool, 5, 3000)
-    assert _seqs(steady.folder) == [1, 5]
+    assert _seqs(steady.folder) == [1, 2, 3, 4, 5]
     assert [key for key, _ in steady.said] == ["spool"]
     assert "works again" in caplog.text
     assert sorted(steady.deliver()) == [1, 2, 3, 4, 5]
@@ -607,7 +608,7 @@ def test_while_the_disk_takes_nothing_records_go_to_memory(
 
 
 def test_without_a_folder_at_the_start_it_begins_in_memory(tmp_path: Path) -> None:
-    """A file in the way, then none: from then on records are on the disk."""
+    """A file in the way, then none: from then on records are on the disk, those from before as well."""
     folder = tmp_path / "spool"
     folder.write_text("in the way")
     steady = _Steady(folder)
@@ -617,7 +618,7 @@ def test_without_a_folder_at_the_start_it_begins_in_memory(tmp_path: Path) -> No
     folder.unlink()
     steady.spool.prepare()
     _put(steady.spool, 2)
-    assert _seqs(folder) == [2]
+    assert _seqs(folder) == [1, 2]
     assert sorted(steady.deliver()) == [1, 2]
     steady.spool.close()
 

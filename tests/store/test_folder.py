@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import signal
 import stat
@@ -22,7 +23,7 @@ def _leave_hidden(store_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -
     store = FolderStore(store_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        patch.setattr(os, "unlink", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             store.put(key, b"half a secret")
 
@@ -204,8 +205,10 @@ def test_a_folder_without_write_permission(folder: FolderStore, tmp_path: Path) 
         (tmp_path / "store").chmod(0o700)
 
 
-def test_everything_is_synced_before_put_returns(folder: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is synced before it gets its name, and every folder from there up to the root after it."""
+def test_everything_is_synced_before_put_returns(
+    folder: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is synced before it gets its name, and every folder after it: those further up once while they stand."""
     order: list[str] = []
     link, fsync = os.link, os.fsync
 
@@ -217,15 +220,27 @@ def test_everything_is_synced_before_put_returns(folder: FolderStore, monkeypatc
         order.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         fsync(descriptor)
 
-    folder.put("a/b/first", b"x")
     monkeypatch.setattr(os, "link", seen_link)
     monkeypatch.setattr(os, "fsync", seen_sync)
-    folder.put("a/b/c", b"x")
-    assert order[0].startswith(".c.")
-    assert order[1:] == ["link", "b", "a", "store"]
+    above = tmp_path.name
+    for key, expected in (
+        ("a/b/c", [above, ".c", "link", "b", "a", "store"]),
+        ("a/b/d", [".d", "link", "b", "a"]),
+        ("a/e/c", [".c", "link", "e", "a"]),
+        ("f/b/c", [".c", "link", "b", "f", "store"]),
+        ("g", [".g", "link", "store"]),
+    ):
+        order.clear()
+        folder.put(key, b"x")
+        assert [re.sub(r"\.[0-9a-f]{16}\.tmp", "", name) for name in order] == expected
     order.clear()
     folder.put("a/b/c", b"y")
     assert order == ["b", "a", "store"], "the one that stored it may not have synced yet"
+    (tmp_path / "store" / "a").rename(tmp_path / "away")
+    (tmp_path / "store" / "a" / "b").mkdir(parents=True)
+    order.clear()
+    folder.put("a/b/c", b"x")
+    assert order[1:] == ["link", "b", "a", "store"], "another folder stands there now"
 
 
 _WRITER = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import zstandard
@@ -77,3 +78,11 @@ def test_foreign_bytes(data: bytes) -> None:
 def test_empty() -> None:
     """An object of no bytes is a fault, not an empty record."""
     assert unpack(b"") == (b"", "the object is empty")
+
+
+def test_many_threads_pack_at_once() -> None:
+    """A compressor is at work for one of them at a time, so that each frame holds its own lines."""
+    groups = [LINES[number : number + 500] for number in range(0, 16_000, 500)]
+    with ThreadPoolExecutor(8) as pool:
+        packed = list(pool.map(pack, groups))
+    assert [unpack(data)[0] for data in packed] == [b"".join(group) for group in groups]

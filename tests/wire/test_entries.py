@@ -118,7 +118,28 @@ def test_requests_of_different_traces_are_kept_apart(
     for text, (qid, origin) in owners.items():
         assert origin == "entry"
         assert qid.startswith(f"{TRACE + int(text.split()[0][1:]):032x}-")
-    assert len({qid for qid, _ in owners.values()}) == 20
+    # What is above a dropped span is not known: below each there is a query of its own.
+    assert len({qid for qid, _ in owners.values()}) == (20 if sampled else 40)
+
+
+def test_dropped_requests_of_one_trace_are_kept_apart(application: Callable[[Sampler], Application]) -> None:
+    """The trace's id comes from the caller, who may be that of many requests, or of a stranger's: it merges nothing."""
+    app = application(ParentBased(ALWAYS_ON))
+
+    async def request(name: str) -> None:
+        with app.request(caller=caller(0, sampled=False)):
+            await handle(app, name)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(request(f"r{number}") for number in range(20)))
+
+    asyncio.run(all_of_them())
+    owners = app.recorded.owners()
+    assert len(owners) == 100
+    told: dict[str, set[str]] = {}
+    for text, (qid, _) in owners.items():
+        told.setdefault(qid, set()).add(text.split()[0])
+    assert {len(requests) for requests in told.values()} == {1}
 
 
 @pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF], ids=["sampled", "dropped"])

@@ -203,11 +203,12 @@ def test_rules_for_services() -> None:
 
 
 def test_rules_for_routes() -> None:
-    """The route is the one of the request that the application answers; without one no rule for routes matches."""
+    """The route is the one of the request that the application answers; where it is not known a rule may deny it."""
     rules = Rules(deny=["route:/admin/*"])
     assert not chosen(rules, "h", "/admin/users")
     assert chosen(rules, "h", "/ask")
-    assert chosen(rules, "h", "")
+    assert not chosen(rules, "h", "")
+    assert chosen(Rules(deny=["host:other"]), "h", "")
     only = Rules(allow=["route:/ask"])
     assert (chosen(only, "h", "/ask"), chosen(only, "h", "/"), chosen(only, "h")) == (True, False, False)
 
@@ -215,7 +216,8 @@ def test_rules_for_routes() -> None:
 def test_several_rules() -> None:
     """One that allows is enough; one that denies is, too, and it wins."""
     rules = Rules(allow=["host:a", "route:/b"], deny=["host:c", "route:/d"])
-    assert chosen(rules, "a")
+    assert chosen(rules, "a", "/c")
+    assert not chosen(rules, "a")
     assert chosen(rules, "x", "/b")
     assert not chosen(rules, "x")
     assert not chosen(rules, "a", "/d")

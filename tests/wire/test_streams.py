@@ -288,3 +288,68 @@ def test_interleaved_generators_each_have_their_own(recorded: Recorded) -> None:
     assert len(qids) == 60
     assert {text: qid for text, (qid, _) in recorded.owners().items()} == qids
     assert not [record for record in recorded.records() if record.query and "parent" in record.query]
+
+
+def test_a_copy_of_a_stream_is_made_as_without_us(recorded: Recorded) -> None:
+    """Debuggers and tests copy responses: what stands before a stream can be copied, and lacks what it lacks."""
+    import copy
+
+    with client(streaming).stream("POST", URL, json=body("one two", stream=True)) as response:
+        copied = copy.copy(response.stream)
+        assert isinstance(copied, httpx2.SyncByteStream)
+        assert not hasattr(copied, "no_such_thing")
+        assert not hasattr(response.stream, "__deepcopy__")
+        response.read()
+
+    async def asynchronous() -> None:
+        async with (
+            async_client(streaming_async) as model,
+            model.stream("POST", URL, json=body("three", stream=True)) as answer,
+        ):
+            assert isinstance(copy.copy(answer.stream), httpx2.AsyncByteStream)
+            await answer.aread()
+
+    asyncio.run(asynchronous())
+    assert {text: said for text, (_, said) in _answers(recorded).items()} == {"one two": "one two", "three": "three"}
+
+
+def test_a_hook_that_reads_leaves_the_answer_recorded(recorded: Recorded) -> None:
+    """Logging hooks read a stream before its caller does: each equal call is one of its own, with its answer."""
+    model = client(streaming)
+    model.event_hooks = {"response": [lambda response: response.read()]}
+    with pt.query() as q:
+        for _ in range(2):
+            with model.stream("POST", URL, json=body("one two", stream=True)) as response:
+                assert b"two" in b"".join(response.iter_bytes())
+
+    async def asynchronous() -> None:
+        async with async_client(streaming_async) as model:
+            model.event_hooks = {"response": [lambda response: response.aread()]}
+            with q2:
+                async with model.stream("POST", URL, json=body("three", stream=True)) as answer:
+                    assert "three" in "".join([part async for part in answer.aiter_text()])
+
+    q2 = pt.query()
+    asyncio.run(asynchronous())
+    calls = list(recorded.records())
+    assert len(recorded.record(q.qid).calls) == 2
+    for record in calls:
+        for call in record.calls:
+            assert (call.response or {})["output"].strip() == text_of(call)
+            assert not call.unfinished
+
+
+def test_a_hook_that_keeps_what_it_read(recorded: Recorded) -> None:
+    """Read raw, an answer is nobody's twice: the application gets the library's error, the record says it ended."""
+    model = client(streaming)
+    model.event_hooks = {"response": [lambda response: list(response.iter_raw())]}
+    with (
+        pt.query() as q,
+        model.stream("POST", URL, json=body("one", stream=True)) as response,
+        pytest.raises(httpx2.StreamConsumed),
+    ):
+        response.read()
+    assert len(list(recorded.records())) == 1
+    (call,) = recorded.record(q.qid).calls
+    assert call.response is not None
+    assert call.response["status"] == 200

@@ -10,12 +10,12 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; the standard library has it
 from typing import Any
 
-_TOKEN = re.compile(
-    r'[ \t\r\n]*(?:([\[\]{},:])|(")|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|([a-zA-Z]+))'
-)
 _SPACE = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(r"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|[a-zA-Z]+")
 _WORDS = {"true": True, "false": False, "null": None}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+# What may come next, in this order: first what takes a value, last what takes a name.
+_VALUE, _FIRST, _COLON, _NEXT, _NAME, _FIRST_NAME = range(6)
 SHADOWED = "\u0000"  # between a name that stands twice and a number; no API has such a name
 
 
@@ -62,100 +62,94 @@ def scan(text: str) -> Any:
     Raises:
         NotJson: the text is no JSON.
     """
-    return _Scanner(text).value()
-
-
-class _Scanner:
-    """Reads token by token. ``want`` is what may come next: value, first, name, first-name, colon or next."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-        self.want = "value"
-        self.root: list[Any] = []
-        self.holder: Any = self.root
-        self.name: At | None = None
-        self.stack: list[tuple[Any, At | None]] = []  # what is around the holder, and the name below which it stands
-
-    def value(self) -> Any:
-        while self.stack or not self.root:
-            token = _TOKEN.match(self.text, self.position)
-            if token is None:
-                raise NotJson(f"it ends too early, at {self.position}")
-            mark, quote, number, word = token.groups()
-            self.position = token.end()
-            if quote is not None:
-                self._string()
-            elif number is not None:
-                self._put(_number(number))
-            elif word is not None:
-                if word not in _WORDS:
-                    raise NotJson(f"{word[:20]!r} at {self.position}")
-                self._put(_WORDS[word])
-            elif mark in "[{":
-                self._open(mark)
-            elif mark in "]}":
-                self._close(mark)
-            else:
-                self._separate(mark)
-        if _SPACE.fullmatch(self.text, self.position) is None:
-            raise NotJson(f"it goes on after its end, at {self.position}")
-        return self.root[0]
-
-    def _string(self) -> None:
-        try:
-            decoded, after = scanstring(self.text, self.position, False)
-        except ValueError as error:
-            raise NotJson(str(error)) from None
-        string = At.of(decoded, self.position, after - 1)
-        self.position = after
-        if self.want in ("name", "first-name"):
-            self.name, self.want = string, "colon"
+    padded = text + "\0"  # there is a character to look at wherever the text ends
+    position, want = 0, _VALUE
+    root: list[Any] = []
+    holder: Any = root
+    name: Any = None
+    value: Any
+    stack: list[tuple[Any, Any]] = []  # what is around the holder, and the name below which it stands
+    while stack or not root:  # one loop without calls for each token: a body has thousands of them
+        mark = padded[position]
+        if mark == '"':
+            start = position + 1
+            try:
+                decoded, position = scanstring(padded, start, False)
+            except ValueError as error:
+                raise NotJson(str(error)) from None
+            value = At(decoded)
+            value.start, value.end = start, position - 1
+            if want >= _NAME:
+                name, want = value, _COLON
+                continue
+        elif mark == ":" and want == _COLON:
+            position, want = position + 1, _VALUE
+            continue
+        elif mark == "," and want == _NEXT and stack:
+            position, want = position + 1, _NAME if type(holder) is Fields else _VALUE
+            continue
+        elif mark in " \t\r\n":
+            position = position + 1 if padded[position + 1] > " " else _after_space(padded, position)
+            continue
+        elif mark in "[{" and want <= _FIRST:
+            stack.append((holder, name))
+            holder, want = (Items(), _FIRST) if mark == "[" else (Fields(), _FIRST_NAME)
+            holder.start = position
+            position += 1
+            continue
+        elif mark in "]}" and _closes(mark, holder, want):
+            position += 1
+            value, want = holder, _VALUE
+            value.end = position
+            holder, name = stack.pop()
         else:
-            self._put(string)
-
-    def _put(self, value: Any) -> None:
-        if self.want not in ("value", "first"):
-            raise NotJson(f"a value at {self.position}")
-        if isinstance(self.holder, list):
-            self.holder.append(value)
+            value, position = _scalar(padded, position)
+        if want > _FIRST:
+            raise NotJson(f"a value at {position}")
+        want = _NEXT
+        if type(holder) is not Fields:
+            holder.append(value)
+        elif name in holder:
+            holder[_again(holder, name)] = value
         else:
-            self.holder[self.name if self.name not in self.holder else self._again(self.name)] = value
-        self.want = "next"
+            holder[name] = value
+    if _after_space(text, position) != len(text):
+        raise NotJson(f"it goes on after its end, at {position}")
+    return root[0]
 
-    def _again(self, name: Any) -> At:
-        times = self.holder.times = getattr(self.holder, "times", {})
-        while True:
-            times[name] = times.get(name, 1) + 1
-            numbered = At.of(f"{name}{SHADOWED}{times[name]}", name.start, name.end)
-            if numbered not in self.holder:
-                return numbered
 
-    def _open(self, mark: str) -> None:
-        if self.want not in ("value", "first"):
-            raise NotJson(f"{mark!r} at {self.position}")
-        self.stack.append((self.holder, self.name))
-        self.holder = Items() if mark == "[" else Fields()
-        self.holder.start = self.position - 1
-        self.want = "first" if mark == "[" else "first-name"
+def _closes(mark: str, holder: Any, want: int) -> bool:
+    if mark == "]":
+        return type(holder) is Items and want in (_NEXT, _FIRST)
+    return type(holder) is Fields and want in (_NEXT, _FIRST_NAME)
 
-    def _close(self, mark: str) -> None:
-        closes = isinstance(self.holder, Items if mark == "]" else Fields)
-        if not closes or self.want not in ("next", "first", "first-name"):
-            raise NotJson(f"{mark!r} at {self.position}")
-        closed = self.holder
-        closed.end = self.position
-        self.holder, self.name = self.stack.pop()
-        self.want = "value"
-        self._put(closed)
 
-    def _separate(self, mark: str) -> None:
-        if mark == "," and self.want == "next" and self.stack:
-            self.want = "value" if isinstance(self.holder, list) else "name"
-        elif mark == ":" and self.want == "colon":
-            self.want = "value"
-        else:
-            raise NotJson(f"{mark!r} at {self.position}")
+def _scalar(text: str, position: int) -> tuple[int | float | bool | None, int]:
+    """A number or a word, and the place after it."""
+    token = _SCALAR.match(text, position)
+    if token is None:
+        ends = position == len(text) - 1
+        raise NotJson(f"it ends too early, at {position}" if ends else f"{text[position]!r} at {position}")
+    if token[1] is not None:
+        return _number(token[1]), token.end()
+    if token[0] not in _WORDS:
+        raise NotJson(f"{token[0][:20]!r} at {position}")
+    return _WORDS[token[0]], token.end()
+
+
+def _after_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return position if space is None else space.end()
+
+
+def _again(holder: Fields, name: At) -> At:
+    """A name of its own for what stands once more under a name."""
+    times = holder.times = getattr(holder, "times", {})
+    while True:
+        times[name] = times.get(name, 1) + 1
+        numbered = At.of(f"{name}{SHADOWED}{times[name]}", name.start, name.end)
+        if numbered not in holder:
+            return numbered
 
 
 def raw_place(text: str, string: At, start: int, end: int) -> tuple[int, int]:

@@ -70,8 +70,11 @@ def content_in_event(event: ContentEvent | None, key: str) -> bool:
 
     Keys of the table are content in any event. In one whose name says that it carries a message, so is every
     attribute with a bare name, known or not; dotted ones outside the table describe the call (``gen_ai.system``,
-    ``server.address``), except for a tool's result under a message.
+    ``server.address``), except for a tool's result under a message. A key that is no string is nobody's: the SDK
+    refuses it.
     """
+    if not isinstance(key, str):
+        return False
     if content_key(key) is not None:
         return True
     return event is not None and event.bare and ("." not in key or key == "tool.result")

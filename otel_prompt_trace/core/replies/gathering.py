@@ -51,7 +51,10 @@ class Gathering:
         except ValueError:
             self._bad += 1
             return
-        for item in objects_in([value] if isinstance(value, dict) else value):
+        if isinstance(value, dict):
+            self._value(name, value)
+            return
+        for item in objects_in(value):
             self._value(name, item)
 
     def message(self, headers: Headers, payload: bytes) -> None:
@@ -71,7 +74,8 @@ class Gathering:
         self._error = self._error or error_of({"code": kind, "message": said}, failed=True)
 
     def _value(self, name: str, value: dict[str, Any]) -> None:
-        self._error = self._error or error_of(value, failed=self._failed or name == "error", unnamed=self._unnamed)
+        if not self._error:
+            self._error = error_of(value, failed=self._failed or name == "error", unnamed=self._unnamed)
         if self._stream is None:
             return
         try:

@@ -36,7 +36,9 @@ def grow(into: dict[str, Any], delta: Mapping[str, Any], *, whole: Collection[st
     """
     for name, value in delta.items():
         held = into.get(name)
-        if value is None:
+        if type(held) is Growing and type(value) is str and name not in whole:  # what nearly every delta is
+            held.pieces.append(value)
+        elif value is None:
             into.setdefault(name, None)
         elif name in whole:
             into[name] = held or value

@@ -50,15 +50,22 @@ class ChatStream:
     def add(self, _name: str, value: dict[str, Any], /) -> None:
         """One chunk."""
         choices = value.get("choices")
-        usage = value.get("usage") or fields_of(value.get("x_groq")).get("usage")
-        self._seen = self._seen or isinstance(choices, list)
+        usage = value.get("usage") or ("x_groq" in value and fields_of(value["x_groq"]).get("usage"))
         for field in ("id", "model"):
-            if value.get(field) and not self._head.get(field):  # Azure's first chunk has empty ones
+            if not self._head.get(field) and value.get(field):  # Azure's first chunk has empty ones
                 self._head[field] = value[field]
         if isinstance(usage, dict):
             self._head["usage"] = usage
-        for choice in objects_in(choices):
-            self._choices.setdefault(place_of(choice.get("index")), _Choice()).add(choice)
+        if not isinstance(choices, list):
+            return
+        self._seen = True
+        for choice in choices:
+            if isinstance(choice, dict):
+                place = place_of(choice.get("index"))
+                held = self._choices.get(place)
+                if held is None:
+                    held = self._choices[place] = _Choice()
+                held.add(choice)
 
     def body(self) -> dict[str, Any] | None:
         """The body so far; None if no chunk was of this shape."""
@@ -75,15 +82,20 @@ class _Choice:
         self._open: dict[int, dict[str, Any]] = {}  # the call that an index stands for now
 
     def add(self, choice: dict[str, Any]) -> None:
-        self.reason = word(choice.get("finish_reason")) or word(choice.get("stop_reason")) or self.reason
+        if choice.get("finish_reason") is not None or choice.get("stop_reason") is not None:
+            self.reason = word(choice.get("finish_reason")) or word(choice.get("stop_reason")) or self.reason
         if isinstance(choice.get("text"), str):
             grow(self._fields, {"text": choice["text"]})
-        delta = fields_of(choice.get("delta") or choice.get("message"))
-        rest = {name: item for name, item in delta.items() if name != "tool_calls"}
+        delta = choice.get("delta") or choice.get("message")
+        if not isinstance(delta, dict):
+            return
+        rest = delta
+        if "tool_calls" in delta:
+            rest = {name: item for name, item in delta.items() if name != "tool_calls"}
+            for call in objects_in(delta["tool_calls"]):
+                self._add_call(call)
         if rest:
             grow(self._fields.setdefault("message", {}), rest, whole=_WHOLE)
-        for call in objects_in(delta.get("tool_calls")):
-            self._add_call(call)
 
     def _add_call(self, call: dict[str, Any]) -> None:
         """Hosts number the calls, or number all of them 0 under ids that differ, or number none."""

@@ -10,7 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from otel_prompt_trace.core.conventions.values import given
+
+_decode = msgspec.json.Decoder().decode  # keeps each digit of an integer beyond 64 bits, as Python's own does
 
 
 def parsed(raw: bytes | str) -> Any:
@@ -20,6 +24,10 @@ def parsed(raw: bytes | str) -> Any:
         ValueError: it is no JSON, or nested deeper than any host nests.
     """
     text = raw.decode("utf-8-sig", "replace") if isinstance(raw, bytes) else raw
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):  # perhaps a lone surrogate, or NaN, as Python writes them
+        pass
     try:
         return json.loads(text)
     except RecursionError:

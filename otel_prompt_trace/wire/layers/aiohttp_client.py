@@ -20,7 +20,7 @@ from typing import Any
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.wire.exchange import Exchange, begin
 from otel_prompt_trace.wire.layers.aiohttp_streams import Reading, content_class
-from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
 
 _DECODED = {"gzip", "deflate", "br", "zstd"}  # by the library, before its streams are fed
@@ -159,8 +159,6 @@ def _tracing() -> Any:
 
 @never_raises
 def _begin(session: Any, method: str, url: Any, options: dict[str, Any]) -> _Passage | None:
-    if not is_outermost():
-        return None
     try:
         url = session._build_url(url)  # noqa: SLF001 - with the session's base
     except (ValueError, TypeError):

@@ -12,15 +12,15 @@ from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.wire.exchange import Exchange, begin
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
-from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
 
 
 @never_raises
 def _begin(request: Any) -> Exchange | None:
-    if not is_outermost() or request.body is None:
+    if request.body is None:
         return None
-    exchange = begin(request.method, *sending.address(request.url))
+    exchange = begin(request.method, *sending.address(request.url), request.body)
     if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
         request.body = body
     return exchange

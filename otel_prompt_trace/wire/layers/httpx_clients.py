@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.wire.exchange import Exchange, begin
-from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.exchange import Exchange, Hop, begin
+from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
 
 
@@ -29,7 +29,7 @@ def _tee_of(base: Any) -> Any:
             self._left = left  # the garbage collector, too, ends a generator that waits
 
         def __getattr__(self, name: str) -> Any:  # what is asked of the stream beside reading it
-            return getattr(self._inner, name)
+            return _of_inner(self, name)
 
         def __iter__(self) -> Iterator[bytes]:
             try:
@@ -53,6 +53,14 @@ def _tee_of(base: Any) -> Any:
     return Tee
 
 
+def _of_inner(tee: Any, name: str) -> Any:
+    """An attribute of the stream that a tee stands before; a copy in the making has none yet."""
+    inner = vars(tee).get("_inner")
+    if inner is None or name.startswith("__"):
+        raise AttributeError(f"{type(tee).__name__!r} object has no attribute {name!r}")
+    return getattr(inner, name)
+
+
 def _async_tee_of(base: Any) -> Any:
     """The same for an event loop."""
 
@@ -63,7 +71,7 @@ def _async_tee_of(base: Any) -> Any:
             self._inner, self._each, self._over, self._left = inner, each, over, left
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
+            return _of_inner(self, name)
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
@@ -112,16 +120,28 @@ class _Streams:
         return made(stream, exchange.sending, over, lambda: None)
 
 
+def _target(url: Any) -> tuple[str, str]:
+    host = url.host if url.port is None else f"{url.host}:{url.port}"
+    return host, url.raw_path.partition(b"?")[0].decode("ascii", "replace")
+
+
+def _body(request: Any) -> Any:
+    return getattr(request, "_content", None)  # `content` would raise for a stream
+
+
+@never_raises
+def _went_out(response: Any, exchange: Exchange) -> None:
+    """What hooks made of the request, and the further ones that auth flows and redirects led to."""
+    answers = [*response.history, response]
+    exchange.went_out([Hop(*_target(a.request.url), _body(a.request), a.status_code) for a in answers])
+
+
 @never_raises
 def _begin(request: Any, streams: _Streams, *, sync: bool) -> Exchange | None:
-    if not is_outermost():
-        return None
-    url = request.url
-    host = url.host if url.port is None else f"{url.host}:{url.port}"
-    exchange = begin(request.method, host, url.raw_path.partition(b"?")[0].decode("ascii", "replace"))
+    body = _body(request)
+    exchange = begin(request.method, *_target(request.url), body)
     if exchange is None:
         return None
-    body = getattr(request, "_content", None)  # `content` would raise for a stream
     if isinstance(body, bytes):
         exchange.sent(body)
     else:
@@ -131,11 +151,16 @@ def _begin(request: Any, streams: _Streams, *, sync: bool) -> Exchange | None:
 
 @never_raises
 def _answered(response: Any, exchange: Exchange, streams: _Streams, *, read: bool, sync: bool) -> None:
+    _went_out(response, exchange)
     encodings = response.headers.get("content-encoding")
-    if read:  # decoded already
+    kept = isinstance(getattr(response, "_content", None), bytes)  # `content` would raise for one that was not read
+    if read or kept:  # by the client, a hook or an auth flow; decoded already
         exchange.answered(response.status_code, response.headers.get("content-type"), None)
         exchange.seen(response.content)
         exchange.over(complete=True)
+    elif response.is_stream_consumed:  # read by a hook that kept it for itself: nobody reads it a second time
+        exchange.answered(response.status_code, response.headers.get("content-type"), encodings)
+        exchange.abandoned()
     else:
         exchange.answered(response.status_code, response.headers.get("content-type"), encodings)
         response.stream = streams.response(response.stream, exchange, sync=sync)

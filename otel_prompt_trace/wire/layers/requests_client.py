@@ -5,25 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.wire.exchange import Exchange, begin
+from otel_prompt_trace.wire.exchange import Exchange, Hop, begin
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
-from otel_prompt_trace.wire.outermost import is_outermost, layer
+from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
 
 
 @never_raises
 def _begin(request: Any) -> Exchange | None:
-    if not is_outermost() or getattr(request, "body", None) is None:
+    if getattr(request, "body", None) is None:
         return None
-    exchange = begin(request.method, *sending.address(request.url))
+    exchange = begin(request.method, *sending.address(request.url), request.body)
     if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
         request.body = body
     return exchange
 
 
 @never_raises
+def _went_out(response: Any, exchange: Exchange) -> None:
+    """What adapters' hooks made of the request, and the further ones that auth and redirects led to."""
+    hops = [
+        Hop(*sending.address(one.request.url), sending.as_given(one.request.body), one.status_code)
+        for one in (*response.history, response)
+    ]
+    exchange.went_out(hops)
+
+
+@never_raises
 def _answered(response: Any, exchange: Exchange) -> None:
+    _went_out(response, exchange)
     raw, read = response.raw, vars(response).get("_content", False)
     if read is False and hasattr(raw, "status"):
         answers.tee(raw, exchange)

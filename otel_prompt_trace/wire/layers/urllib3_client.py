@@ -13,7 +13,7 @@ from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.wire.exchange import Exchange, begin
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
-from otel_prompt_trace.wire.outermost import exchange_above, is_outermost, layer
+from otel_prompt_trace.wire.outermost import exchange_above, layer
 from otel_prompt_trace.wire.patching import Patch
 
 _TAKES = ("method", "url", "body", "headers", "retries")
@@ -35,21 +35,24 @@ _under_way: ContextVar[_Attempt | None] = ContextVar("prompt_trace-urllib3", def
 
 @never_raises
 def _begin(pool: Any, given: dict[str, Any]) -> _Attempt | None:
-    above = _under_way.get()
+    above, retry = _under_way.get(), False
     history: tuple[Any, ...] = getattr(given.get("retries"), "history", ())
     if above is not None and above.pool is pool and len(history) > above.tries:
         last = history[-1]
         if last.status is not None:
             above.exchange.answered(last.status, None, None)
         above.exchange.over(complete=False, error=last.error)
-    elif not is_outermost():
-        _tell(exchange_above(), history)
-        return None
+        retry = True
     url, body = given["url"], given.get("body")
     if body is None:
         return None
     here = (sending.host(pool.scheme, pool.host, pool.port), sending.path(url))
-    exchange = begin(given["method"].upper(), *(here if url.startswith("/") else sending.address(url)))
+    target = here if url.startswith("/") else sending.address(url)
+    covering = exchange_above()
+    if not retry and covering is not None and covering.covers(*target, body):
+        _tell(covering, history)
+        return None
+    exchange = begin(given["method"].upper(), *target, body, retry=retry)
     if exchange is None:
         return None
     given["body"] = sending.send(body, exchange)

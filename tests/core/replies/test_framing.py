@@ -13,6 +13,7 @@ from otel_prompt_trace.core.replies import ReplyReader, read_reply
 from otel_prompt_trace.core.replies.event_stream import Messages
 from otel_prompt_trace.core.replies.json_values import JsonValues
 from otel_prompt_trace.core.replies.sse import EventLines
+from otel_prompt_trace.core.replies.values import parsed
 from tests.core.replies.by_hand import CASES
 from tests.core.replies.wire_forms import FRAMES, JSON, SSE, converse, data_lines, frame, lines
 
@@ -55,6 +56,17 @@ def test_a_line_end_cut_in_two_is_one_line_end() -> None:
     lines_ = EventLines()
     found = [event for chunk in (b"data: a\r", b"", b"\ndata: b\r", b"\n\r", b"\n") for event in lines_.feed(chunk)]
     assert found == [("", "a\nb")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_wherever_the_bytes_are_cut(end: str) -> None:
+    """Events of several lines and with characters of several bytes are the same in two parts, and byte by byte."""
+    raw = "".join(line + end for line in ("event: x", "data: é", "data: 日本", "", "data: z", "")).encode()
+    for at in range(len(raw) + 1):
+        lines_ = EventLines()
+        assert [*lines_.feed(raw[:at]), *lines_.feed(raw[at:])] == [("x", "é\n日本"), ("", "z")], at
+    lines_ = EventLines()
+    assert [event for byte in raw for event in lines_.feed(bytes([byte]))] == [("x", "é\n日本"), ("", "z")]
 
 
 @pytest.mark.parametrize("tail", ["", "\n", "\r", "\n\n"])
@@ -164,3 +176,27 @@ def test_hosts_that_send_no_end_mark() -> None:
     assert read_reply("openai.chat", 200, SSE, raw, complete=False) == {**whole, "unfinished": True}
     assert read_reply("openai.chat", 200, SSE, raw + b'data: {"usa') == {**whole, "unfinished": True}
     assert read_reply("openai.chat", 200, SSE, data_lines(said)) == {"output": "Hi", "unfinished": True}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "123456789012345678901",
+        "-9223372036854775809",
+        '"\\ud800"',
+        "NaN",
+        "[1e400, -0, 1.5]",
+        '{"a": 1, "a": 2}',
+        '"\u2028"',
+    ],
+)
+def test_a_value_is_what_the_standard_library_reads(text: str) -> None:
+    """Not a digit of an integer is lost, and what some hosts write against the standard is read."""
+    assert repr(parsed(text)) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", "1 2", "'a'", "[" * 100_000])
+def test_what_is_no_value_is_one_kind_of_error(text: str) -> None:
+    """Also nesting without end."""
+    with pytest.raises(ValueError, match=r"."):
+        parsed(text)
