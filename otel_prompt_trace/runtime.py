@@ -260,7 +260,8 @@ class Runtime:
         """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
         with _importing.moment():
             payloads = self._open_payloads(self.settings.store)
-            import_module("zstandard")  # with the first object, and so outside
+            for name in ("zstandard", "otel_prompt_trace.core.replies"):  # else with the first object, and so outside
+                import_module(name)
             return payloads
 
     def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:

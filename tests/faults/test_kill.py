@@ -84,9 +84,9 @@ def _all_there(store: Path, acknowledged: dict[str, str]) -> None:
     assert all(line["kind"] != "query" or line["question"] for line in _lines(store))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(9))
 def test_no_acknowledged_query_is_lost(tmp_path: Path, seed: int) -> None:
-    """Twenty runs, killed under load at a random moment, the store reachable meanwhile in two of three.
+    """Nine runs, killed under load at a random moment, the store reachable meanwhile in two of three.
 
     Where it is, the shipper and the drain may both deliver the same events: each is there once.
     """
@@ -106,7 +106,7 @@ def test_no_acknowledged_query_is_lost(tmp_path: Path, seed: int) -> None:
     assert drain(spool, pt.open_store(store)).events == 0
 
 
-@pytest.mark.parametrize("seed", range(100, 105))
+@pytest.mark.parametrize("seed", range(100, 103))
 def test_a_drain_that_is_killed_is_taken_up_again(tmp_path: Path, seed: int) -> None:
     """Killed while it delivers what a killed process left, then run once more: everything is there, once."""
     store, spool = tmp_path / "store", tmp_path / "spool"
