@@ -18,8 +18,8 @@ from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade, grade
 from otel_prompt_trace.core.published import published
 from otel_prompt_trace.core.record import Call, Record
-from otel_prompt_trace.core.text import CutText, as_text, utf8, wrap
-from otel_prompt_trace.exceptions import NotFound, PromptTraceError
+from otel_prompt_trace.core.text import CutText, as_text, sha256_bytes, utf8, wrap
+from otel_prompt_trace.exceptions import NotFound, ObjectCorrupt, PromptTraceError
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 
@@ -228,7 +228,7 @@ def _body(call: Call, source: Records) -> bytes:
     if call.prompt is None:
         raise NotFound(f"call {call.number} has no recorded prompt")
     if call.request is not None and "body" in call.request:
-        return _sent_body(as_text(call.request.get("qid")), call.request["body"], source)
+        return _sent_body(call.request, source)
     if len(call.prompt.segments) != 1:
         raise NotFound(
             f"call {call.number} was declared as {len(call.prompt.segments)} message texts; the body that carried "
@@ -240,9 +240,12 @@ def _body(call: Call, source: Records) -> bytes:
     return utf8(segment.text)
 
 
-def _sent_body(qid: str, runs: list[Any], source: Records) -> bytes:
-    """The bytes as sent; where some are not kept, as many asterisks stand for them, and that is said."""
-    body, missing = rebuild(runs, partial(source.store.blob, qid))
+def _sent_body(request: Event, source: Records) -> bytes:
+    """The bytes as sent, verified; where some are not kept, as many asterisks stand for them, and that is said."""
+    body, missing = rebuild(request["body"], partial(source.store.blob, as_text(request.get("qid"))))
+    recorded = request.get("sha256")
+    if not missing and recorded is not None and sha256_bytes(body) != recorded:
+        raise ObjectCorrupt("the stored body has another sha256 than the one that was sent: nothing of it is printed")
     if missing:
         click.echo(f"{missing} of {len(body)} bytes were withheld when this was recorded: * stands for each", err=True)
     return body

@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_prompt_trace as pt
+from otel_prompt_trace.current import current
 from tests.cli.conftest import Run, record_rag
 from tests.seaweed import Seaweed
 
@@ -260,3 +261,25 @@ def test_show_breaks_a_prompt_of_spans_down(run: Run, tmp_path: Path, places: li
     assert any(row[1:4] == ["user", "20", "6"] for row in rows)
     assert "told by attributes of an.instrumentation" in outcome.text
     assert "weak_evidence" in outcome.text
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_body_as_it_was_sent_is_verified(run: Run, places: list[str], installed: None, damaged: bool) -> None:
+    """The bytes are printed only where they have the digest that was taken of what left."""
+    body = b'{"model":"m","messages":[{"role":"user","content":"Gr\xc3\xbc\xc3\x9fe"}]}'
+    told = {"evidence": "wire", "api": "openai.chat", "host": "h", "path": "/v1/chat/completions", "attempt": 1}
+    request: dict[str, Any] = {"kind": "request", "call": "c1", **told, "body": body}
+    if damaged:
+        request |= {"body": [body.decode()], "sha256": "0" * 64}
+    runtime = current()
+    assert runtime is not None
+    qid = runtime.new_id()
+    runtime.append(qid, [{"kind": "query", "origin": "minted"}, request, {"kind": "end"}])
+    assert pt.flush(20)
+    found = run("get", qid, "--body", *places)
+    if damaged:
+        assert found.code != 0
+        assert found.out == b""
+        assert "sha256" in found.err
+    else:
+        assert (found.code, found.out) == (0, body)
