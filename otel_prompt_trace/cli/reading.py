@@ -199,8 +199,7 @@ def _difference(found: Mapping[str, Any] | None) -> str:
 
 def _segments(call: Call) -> list[tuple[Any, ...]]:
     """The prompt broken down: where each text stood, whose role it has, and how long it is."""
-    request = call.request or {}
-    model = request.get("encoding") or request.get("model")
+    model = call.encoding
     segments = call.prompt.segments if call.prompt is not None else ()
     return [
         (

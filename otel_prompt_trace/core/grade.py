@@ -122,11 +122,10 @@ def _holes(record: Record, call: Call) -> set[str]:
 
 def _prompt_tokens(call: Call, count_tokens: CountTokens | None) -> int | None:
     """The application's own count if it gave one, else a local count of every segment."""
-    request = call.request or {}
-    given = request.get("prompt_tokens")
+    declared, model = call.declared_request or call.request or {}, call.encoding
+    given = declared.get("prompt_tokens")
     if isinstance(given, int) and not isinstance(given, bool):
         return given
-    model = request.get("encoding") or request.get("model")
     if count_tokens is None or not isinstance(model, str) or call.prompt is None:
         return None
     if any(segment.cuts for segment in call.prompt.segments):

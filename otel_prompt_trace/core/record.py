@@ -73,6 +73,17 @@ class Call:
         return next((event for event in self.requests if event.get("evidence") == "declared"), None)
 
     @property
+    def encoding(self) -> str | None:
+        """The tokenizer to count with: as the application named it, else the model's own."""
+        named = (
+            request.get(name)
+            for name in ("encoding", "model")
+            for request in (self.declared_request, self.request)
+            if request is not None
+        )
+        return next((value for value in named if isinstance(value, str)), None)
+
+    @property
     def rendering(self) -> Rendering | None:
         """Where the declared prompt stands in the request as sent; None unless both were recorded."""
         declared = self.declared_request
@@ -202,7 +213,7 @@ def _foreign(events: Sequence[Event]) -> tuple[Event, ...]:
 
     A qid that arrives from outside may be anybody's: what is told under it elsewhere must not speak for the query.
     """
-    begun = [event for event in events if event["kind"] == "query"]
+    begun = [event for event in events if event.get("kind") == "query" and readable(event)]
     traces = {as_text(event.get("trace_id")) for event in begun if not event.get("joined")}
     if not traces:
         return ()

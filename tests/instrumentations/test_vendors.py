@@ -140,14 +140,7 @@ def test_beside_datadogs_provider_what_is_handed_over_is_recorded_and_the_rest_i
     ("environment", "application"),
     [
         ("vendors", "vendor_langfuse.py"),
-        pytest.param(
-            "vendors",
-            "vendor_logfire.py",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="Logfire asks other instrumentation to keep quiet while the SDK sends, and wire does",
-            ),
-        ),
+        ("vendors", "vendor_logfire.py"),
         ("datadog", "vendor_ddtrace.py"),
     ],
     ids=["langfuse", "logfire", "ddtrace"],

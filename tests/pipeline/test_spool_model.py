@@ -22,7 +22,7 @@ from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.pipeline.fallback import FallbackSpool
 from otel_prompt_trace.pipeline.memory import MemorySpool
 from otel_prompt_trace.pipeline.reading import content
-from otel_prompt_trace.pipeline.spool import Entry, Spool, SpoolFull
+from otel_prompt_trace.pipeline.spool import Spool, SpoolFull
 from otel_prompt_trace.pipeline.spool_folder import usage
 from tests.pipeline.fakes import QIDS, FakePayloads
 
@@ -94,8 +94,9 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @rule()
     def prepare(self) -> None:
-        """A turn of the shipper's thread begins."""
+        """A turn of the shipper's thread begins: what waits in memory moves to a disk that takes it."""
         self.spool.prepare()
+        self.in_memory -= self._on_disk()
 
     @rule()
     def take(self) -> None:
@@ -120,7 +121,7 @@ class SpoolMachine(RuleBasedStateMachine):
         for identity, entry in self.pending[:count]:
             self._write(identity, entry)
             self.unsure.add(identity)
-            if not isinstance(entry, Entry):
+            if identity in self.in_memory:
                 self.acknowledged.add(identity)
                 self.in_memory.discard(identity)
         self.spool.abandon_in_child()  # what the kernel does at the end of a process: it closes
@@ -152,7 +153,7 @@ class SpoolMachine(RuleBasedStateMachine):
     def get_old(self) -> None:
         """Time passes."""
         self.clock += int(_AGE * 2e9)
-        self.spool.prepare()
+        self.prepare()
 
     @precondition(lambda self: not self.refuses)
     @rule(which=st.integers(0, 9), shorter=st.booleans())
@@ -162,7 +163,7 @@ class SpoolMachine(RuleBasedStateMachine):
         for path in mine[which % len(mine) :] if mine and shorter else mine:
             path.unlink()
         self._inner_files()._looked = 0.0
-        self.spool.prepare()
+        self.prepare()
 
     @rule()
     def fill_up(self) -> None:

@@ -124,7 +124,8 @@ REQUESTS = [
     Scenario("urllib3_retried", (*_TRIES, say.chat())),
 ]
 AIOHTTP = [
-    *_by_hand("file_body", "hooks", "zipped_raw", "refused"),
+    *_by_hand("file_body", "hooks", "zipped_raw", "refused", "redirected"),
+    Scenario("redirected", (MOVED, say.chat()), calls=((200,),)),  # it is told of as one request
     _one("refused", failing(400), output=None, **_BROKEN),  # the session raises before anybody reads
     *_each("awaited traced", say.chat()),
     *_each("stream_any stream_chunks", gated(say.chat_stream())),
