@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from benchmarks.peers import HOOK, LANGFUSE, peers
-from benchmarks.sink import sink
+from benchmarks.servers import running
 from benchmarks.subjects import BATCH, MODES, OTLP, Open, Opener, Texts, subjects, texts
 
 SIZES: Final = (10_000, 66_000)
@@ -80,7 +80,7 @@ def measure(*, rounds: int = 12, calls: int = 80, sizes: tuple[int, ...] = SIZES
     """
     if rounds < 2 or calls < 1:
         raise ValueError(f"nothing to compare in {rounds} rounds of {calls}")
-    with sink() as url:
+    with running("benchmarks.sink") as url:
         found, missing = peers(url)
         yield from (f"{name} is not measured: {reason}" for name, reason in missing.items())
         openers = {**subjects(url), **found}

@@ -1,11 +1,11 @@
-"""A model host on loopback for benchmarks: prints its port, and ends with its standard input."""
+"""A model host: answers a request at once, or with a stream of as many chunks as its argument says."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from benchmarks.servers import Handler, serve
 
 CHUNKS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 _CHUNK = json.dumps({"id": "r", "model": "a", "choices": [{"index": 0, "delta": {"content": "word "}}]}).encode()
@@ -20,13 +20,10 @@ _ANSWER = json.dumps(
 ).encode()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Host(Handler):
     """Answers at once, or with a chunk an event."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name that the server looks for
         """Answer a request."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
@@ -44,14 +41,6 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(_ANSWER)
 
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
-
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdout.write(f"{server.server_address[1]}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
+    serve(Host)

@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import SpanKind, Tracer
 
 import otel_prompt_trace as pt
-from benchmarks.measuring import compare
+from benchmarks.measuring import Comparison, compare
 
 SETUPS: Final = ("none", "batch", "dropped")
 
@@ -45,21 +45,12 @@ Variant = Callable[[Tracer, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table; times in microseconds a span, the ratio with its quartiles."""
+class Row(Comparison):
+    """One line of the table; times in microseconds a span."""
 
     variant: str
     model: bool
     setup: str
-    bare_us: float
-    ours_us: float
-    ratio: float
-    low: float
-    high: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Its fields, by name."""
-        return asdict(self)
 
 
 def measure(*, rounds: int = 60, spans: int = 200, setups: Iterable[str] = SETUPS, clock: str = "cpu") -> Iterator[Row]:
@@ -77,7 +68,7 @@ def measure(*, rounds: int = 60, spans: int = 200, setups: Iterable[str] = SETUP
                 found = compare(
                     _repeated(variant, bare), _repeated(variant, ours), rounds=rounds, count=spans, clock=clock
                 )
-                yield Row(name, False, setup, **asdict(found))
+                yield Row(variant=name, model=False, setup=setup, **found.as_json())
             for name, variant in MODEL.items() if setup != "dropped" else ():
                 found = compare(
                     _repeated(variant, bare),
@@ -87,7 +78,7 @@ def measure(*, rounds: int = 60, spans: int = 200, setups: Iterable[str] = SETUP
                     clock=clock,
                     settle=_deliver,
                 )
-                yield Row(name, True, setup, **asdict(found))
+                yield Row(variant=name, model=True, setup=setup, **found.as_json())
 
 
 def _repeated(variant: Variant, tracer: Tracer) -> Callable[[int], None]:

@@ -10,40 +10,28 @@ from __future__ import annotations
 import gc
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import httpx2
 
 import otel_prompt_trace as pt
+from benchmarks.measuring import Comparison, over_rounds
+from benchmarks.servers import running
 
 CHUNKS: Final = 2000
-_HOST = Path(__file__).with_name("host.py")
 _PATH = "/v1/chat/completions"
 _TEXT = "sixty thousand characters " * 2308
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table; times in microseconds a request, the ratio with its quartiles over the rounds."""
+class Row(Comparison):
+    """One line of the table; times in microseconds a request."""
 
     what: str
-    bare_us: float
-    ours_us: float
-    ratio: float
-    low: float
-    high: float
-
-    def as_json(self) -> dict[str, Any]:
-        """The row as plain JSON values."""
-        return asdict(self)
 
 
 def measure(*, rounds: int, requests: int) -> Iterator[Row]:
@@ -54,20 +42,28 @@ def measure(*, rounds: int, requests: int) -> Iterator[Row]:
     """
     if rounds < 2:
         raise ValueError(f"nothing to compare in {rounds} rounds")
-    with _host() as url, tempfile.TemporaryDirectory() as folder, httpx2.Client(base_url=url) as client:
-        for what, body in (("60 KB, answered at once", _body()), (f"stream of {CHUNKS:,} chunks", _body(stream=True))):
-            taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-            for turn in range(rounds + 1):
-                for ours in (True, False) if turn % 2 else (False, True):
-                    found = _round(client, body, requests, folder if ours else None)
-                    if turn:
-                        taken[ours].append(found)
-            for number, part in enumerate(("first byte", "total")):
-                bare, mine = ([pair[number] for pair in taken[ours]] for ours in (False, True))
-                ratios = [one / other for one, other in zip(mine, bare, strict=True)]
-                low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-                yield Row(f"{what}: {part}", statistics.median(bare), statistics.median(mine), middle, low, high)
-        pt.uninstall()  # before its folder goes
+    with (
+        running("benchmarks.host", str(CHUNKS)) as url,
+        tempfile.TemporaryDirectory() as folder,
+        httpx2.Client(base_url=url) as client,
+    ):
+        try:
+            yield from _rows(client, folder, rounds, requests)
+        finally:
+            pt.uninstall()  # before its folder goes
+
+
+def _rows(client: httpx2.Client, folder: str, rounds: int, requests: int) -> Iterator[Row]:
+    for what, body in (("60 KB, answered at once", _body()), (f"stream of {CHUNKS:,} chunks", _body(stream=True))):
+        taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+        for turn in range(rounds + 1):
+            for ours in (True, False) if turn % 2 else (False, True):
+                found = _round(client, body, requests, folder if ours else None)
+                if turn:
+                    taken[ours].append(found)
+        for number, part in enumerate(("first byte", "total")):
+            bare, mine = ([pair[number] for pair in taken[ours]] for ours in (False, True))
+            yield Row(what=f"{what}: {part}", **over_rounds(bare, mine).as_json())
 
 
 def _round(client: httpx2.Client, body: bytes, requests: int, folder: str | None) -> tuple[float, float]:
@@ -95,16 +91,3 @@ def _round(client: httpx2.Client, body: bytes, requests: int, folder: str | None
 def _body(*, stream: bool = False) -> bytes:
     text = "tell me a story" if stream else _TEXT
     return json.dumps({"model": "a", "messages": [{"role": "user", "content": text}], "stream": stream}).encode()
-
-
-@contextmanager
-def _host() -> Iterator[str]:
-    """The host's address; it ends with its input."""
-    command = [sys.executable, str(_HOST), str(CHUNKS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:  # noqa: S603 - ours
-        try:
-            port = host.stdout.readline() if host.stdout is not None else ""
-            yield f"http://127.0.0.1:{int(port)}"
-        finally:
-            pt.uninstall()
-            host.communicate(timeout=10)

@@ -154,7 +154,8 @@ class _Reading:
 
 
 def _lessened(event: Event, wire: _Wire) -> Event:
-    if any(_was_cut(run) for run in wire.request["body"]) or _holds_cuts(event.get("values")):
+    reported = [event.get("values"), event.get("events")]
+    if any(_was_cut(run) for run in wire.request["body"]) or _holds_cuts(reported):
         return event  # what a policy left is little enough
     told = read_content(event)
     found = None if told.request is None else difference(told.request, wire.request, wire.sent)

@@ -7,12 +7,13 @@ numbers, so that a body that was cut still splits into the same segments with th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from otel_prompt_trace.core.segments import child
 from otel_prompt_trace.core.text import Cut, CutText, Foreign
 
+T = TypeVar("T")
 Digest = Callable[[str], str]
 Place = tuple[int, int, str]  # start and end in code points of the original, and the policy that cuts it
 
@@ -22,19 +23,25 @@ _DATA_URL = re.compile(r"data:(?:[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+;base64,)?")
 
 def cut_text(text: str, places: Iterable[Place], digest: Digest) -> CutText:
     """The text without the characters at ``places``, which may overlap: what is cut twice is cut once."""
-    runs: list[str | Cut] = []
+    return CutText(tuple(without(text, places, lambda cut, policy, _: Cut(len(cut), policy, digest(cut)))))
+
+
+def without(text: str, places: Iterable[Place], stand_in: Callable[[str, str, int], T]) -> Iterator[str | T]:
+    """What is left of a text, in its order, with ``stand_in(characters, policy, start of the place)`` for the rest.
+
+    Of places that overlap, the later one is cut from where the one before it ended.
+    """
     reached = 0
     for first, end, policy in sorted(places):
         start = max(first, reached)
         if end <= start:
             continue
         if start > reached:
-            runs.append(text[reached:start])
-        runs.append(Cut(end - start, policy, digest(text[start:end])))
+            yield text[reached:start]
+        yield stand_in(text[start:end], policy, first)
         reached = end
     if reached < len(text):
-        runs.append(text[reached:])
-    return CutText(tuple(runs))
+        yield text[reached:]
 
 
 def cut_value(value: Any, policy: str, digest: Digest) -> Any:

@@ -6,9 +6,7 @@ Captured on the application's thread are only bytes. Everything here can wait un
 from __future__ import annotations
 
 from otel_prompt_trace.core.bodies.apis import model_in_path
-from otel_prompt_trace.core.bodies.parts import take_apart
-from otel_prompt_trace.core.bodies.runs import as_runs
-from otel_prompt_trace.core.bodies.scan import NotJson, scan
+from otel_prompt_trace.core.bodies.runs import as_runs, read_body
 from otel_prompt_trace.core.conventions.request_bodies import settings_of
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.text import sha256_bytes
@@ -26,15 +24,12 @@ def received(event: Event) -> Event:
 def _request(event: Event, body: bytes) -> Event:
     runs = as_runs(body)
     read: Event = {**event, "body": runs, "bytes": len(body), "sha256": sha256_bytes(body)}
-    text = runs[0] if runs else ""
-    try:
-        value = scan(text) if isinstance(text, str) else None
-    except NotJson:
-        value = None
-    if value is None:
+    text = runs[0]
+    found = read_body(text) if isinstance(text, str) else None
+    if found is None:
         return read
-    read["parts"] = take_apart(value).sizes(text)
-    settings = settings_of(value)
+    read["parts"] = found.parts.sizes(text)
+    settings = settings_of(found.value)
     model = settings.get("model") or model_in_path(str(event.get("path", "")))
     if model is not None:
         read["model"] = str(model)

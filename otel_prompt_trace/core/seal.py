@@ -27,8 +27,7 @@ from typing import Any
 import orjson
 
 from otel_prompt_trace.core.bodies.cutting import places_to_cut
-from otel_prompt_trace.core.bodies.runs import cut_runs, parts_of
-from otel_prompt_trace.core.bodies.scan import scan
+from otel_prompt_trace.core.bodies.runs import cut_runs, parts_of, read_body
 from otel_prompt_trace.core.census import take
 from otel_prompt_trace.core.cutting import Digest, Place, cut_names, cut_outside, cut_text, cut_value, replace_at
 from otel_prompt_trace.core.events import Event
@@ -309,7 +308,10 @@ def _cut_body(
 ) -> Event:
     """The same of a request as it was sent: stretches of its bytes are cut, and what is left is as it was sent."""
     text: str = event["body"][0]
-    places = list(places_to_cut(text, scan(text), policy, hidden))
+    read = read_body(text)
+    if read is None:
+        return _cut_fields(event, "hash", digest)
+    places = list(places_to_cut(text, read.value, policy, hidden))
     body = {**event, "body": cut_runs(text, places, digest)}
     kept = parts_of(body["body"])  # the same parts, with paths in which no name is left that was cut
     if kept is None or len(kept.prompt.segments) != len(prompt.segments):

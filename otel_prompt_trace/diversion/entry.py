@@ -6,14 +6,13 @@ all its queries by prefix.
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.core.qid import entry_qid
+from otel_prompt_trace.pipeline.forks import RenewedLock
 
 if TYPE_CHECKING:
     from otel_prompt_trace.diversion.calls import EndedCall
@@ -104,26 +103,14 @@ class DroppedEntries:
 
     def __init__(self) -> None:
         self._by_span: OrderedDict[tuple[int, int], Entry] = OrderedDict()
-        self._lock = threading.RLock()  # a finalizer may ask again
-
-    def renew_in_child(self) -> None:
-        """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
 
     def entry(self, trace_id: int, span_id: int) -> Entry:
         """The entry of what happens below a span."""
-        with self._lock:
+        with self._lock():
             found = self._by_span.get((trace_id, span_id))
             if found is None:
                 found = self._by_span[trace_id, span_id] = Entry(trace_id, span_id)
                 if len(self._by_span) > _REMEMBERED:
                     self._by_span.popitem(last=False)
             return found
-
-
-def _renew_in_child() -> None:
-    for entries in list(_dropped.values()):
-        entries.renew_in_child()
-
-
-os.register_at_fork(after_in_child=_renew_in_child)

@@ -18,7 +18,7 @@ from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.current import current
 from otel_prompt_trace.diversion.calls import call_so_far
-from otel_prompt_trace.diversion.entry import Entry
+from otel_prompt_trace.diversion.entry import entry_here
 from otel_prompt_trace.diversion.secrets import kept
 from otel_prompt_trace.diversion.state import SpanState, state_of
 from otel_prompt_trace.diversion.writing import record_content, reference
@@ -70,9 +70,7 @@ def _record(runtime: Runtime, span: Any, log_record: Any, handed: Mapping[str, A
     state = state_of(span)
     if state is None:  # dropped, or started before recording was on
         query, call = open_in(otel_context.get_current())
-        state = SpanState(Entry(context.trace_id, context.span_id), None, query, call, None)
-        if not context.is_valid:
-            state.entry.mint(runtime.new_id())
+        state = SpanState(entry_here(runtime, span), None, query, call, None)
     event: Event = {"kind": "content", "route": "hook", "values": values, "attributes": dict(state.facts or {})}
     event["call"] = call_so_far(span, state, f"{context.span_id:016x}")
     ticket = record_content(runtime, state, event, context)

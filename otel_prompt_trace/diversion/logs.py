@@ -22,7 +22,7 @@ from otel_prompt_trace.core.conventions import content_event
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.current import current
 from otel_prompt_trace.diversion.doors import split_event
-from otel_prompt_trace.diversion.entry import Entry
+from otel_prompt_trace.diversion.entry import entry_here
 from otel_prompt_trace.diversion.kinds import too_long
 from otel_prompt_trace.diversion.state import SpanState, state_of, stub
 from otel_prompt_trace.diversion.writing import record_content, told
@@ -104,7 +104,7 @@ def _record(
         return
     context = span.get_span_context()
     query, call = open_in(scope)
-    entry = Entry(context.trace_id, context.span_id) if state is None else state.entry
+    entry = entry_here(runtime, span) if state is None else state.entry
     if state is not None and query is None:
         query = state.query
     loose = SpanState(entry, None, query, call, None)
@@ -120,7 +120,6 @@ def _record(
         event["call"] = call.id
     elif known is not None:
         event["call"], event["sighting"] = known.id, True
-    if not context.is_valid and query is None:
+    if entry.origin == "minted" and query is None:
         runtime.accounts.warn("logs", "Content of a log record without trace and query is recorded by itself")
-        loose.entry.mint(runtime.new_id())
     record_content(runtime, loose, event, context)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,6 +30,7 @@ from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.current import current
 from otel_prompt_trace.diversion.doors import split_attributes
 from otel_prompt_trace.diversion.kinds import all_ordinary, nothing_to_take
+from otel_prompt_trace.pipeline.forks import RenewedLock
 
 PARKED = "prompt_trace.parked"
 _DROP = Decision.DROP  # a look at an enumeration costs as much as all the rest
@@ -59,15 +58,11 @@ class ParkingLot:
     def __init__(self) -> None:
         self.parked: OrderedDict[int, Parked] = OrderedDict()
         self._numbers = itertools.count(1)
-        self._lock = threading.RLock()  # a finalizer may ask again
-
-    def renew_in_child(self) -> None:
-        """After a fork: another thread may have held the lock, and in the child nobody gives it back."""
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
 
     def park(self, parked: Parked) -> int:
         """Keep them; the number that redeems them."""
-        with self._lock:
+        with self._lock():
             number = next(self._numbers)
             self.parked[number] = parked
             if len(self.parked) > _LONGEST_LOT:
@@ -76,12 +71,11 @@ class ParkingLot:
 
     def redeem(self, number: object) -> Parked | None:
         """What is parked under a number, once."""
-        with self._lock:
+        with self._lock():
             return self.parked.pop(number, None) if isinstance(number, int) else None
 
 
 LOT = ParkingLot()  # of the process: samplers and processors of every provider meet here
-os.register_at_fork(after_in_child=LOT.renew_in_child)
 
 
 class DivertingSampler(Sampler):

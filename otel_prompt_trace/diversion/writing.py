@@ -54,9 +54,6 @@ def record_in(
     for event in events:
         event.update(_ids(context))
     if query is not None and query.runtime is runtime:
-        if query.over:
-            for event in events:
-                event["after_end"] = True
         ticket = query.append(events, flags, watcher=watcher)
         if ticket is not None:
             return ticket

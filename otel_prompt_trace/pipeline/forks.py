@@ -1,7 +1,8 @@
-"""Moments in which nobody is to fork: a child would keep for ever what another thread of ours has for a moment.
+"""What another thread of ours has for a moment, a child that is forked in this moment would keep for ever.
 
-A lock on a file that is just being made; or the lock of a module that is just being imported, for which a child would
-wait as long as it lives, in its own code too. A fork waits until the moment is over, but no longer than its budget.
+A lock of our own is made anew in the child. With a lock on a file that is just being made, or the lock of a module that
+is just being imported, for which a child would wait as long as it lives, in its own code too, nobody is to fork: a fork
+waits until the moment is over, but no longer than its budget.
 """
 
 from __future__ import annotations
@@ -9,7 +10,37 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Iterator
+
+_renewed: weakref.WeakSet[RenewedLock] = weakref.WeakSet()
+
+
+class RenewedLock:
+    """A lock that a child has anew, for ``with lock():``. A finalizer may ask for it again in the thread that has it.
+
+    Whoever forks while it has the lock gives back the one that it took.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+        _renewed.add(self)
+
+    def __call__(self) -> contextlib.AbstractContextManager[object]:
+        """The lock of this process."""
+        return self._lock
+
+    def renew(self) -> None:
+        """Another lock in its place, which nobody has."""
+        self._lock = threading.RLock()
+
+
+def _renew_in_child() -> None:
+    for lock in list(_renewed):
+        lock.renew()
+
+
+os.register_at_fork(after_in_child=_renew_in_child)
 
 
 class NoFork:

@@ -124,10 +124,6 @@ class SpoolFile:
             for place in range(self.end + -self.end % _PAGE, min(self.end + length, self.capacity), _PAGE):
                 self._map[place] = 0
 
-    def seal(self) -> None:
-        """Take nothing more."""
-        self.sealed = True
-
     def trim(self) -> None:
         """Give back what a sealed file does not use."""
         if self.end < self.capacity and not self.closed:

@@ -212,6 +212,8 @@ class Exchange:
         self._started = self._place.runtime.sources.perf_ns()
         whole = self._event("request") | {"evidence": "wire", "api": self._api.name, "host": self._host}
         place = self._place
+        if place.query is not None and place.query.over:
+            whole["after_end"] = True
         waited_for = "body" in event and (place.call is not None or place.model is not None)
         watcher = self._take_stock if waited_for else None
         place.record([whole | {"path": self._path} | event], flags=REQUEST, watcher=watcher)

@@ -37,18 +37,17 @@ def exchange_above() -> Exchange | None:
     return None if above is None else above.exchange
 
 
-def is_outermost() -> bool:
-    """Whether no layer above is at work here."""
-    return exchange_above() is None
-
-
 @contextmanager
-def layer(exchange: Exchange) -> Iterator[None]:
-    """What is sent within is told by the layer that entered here."""
+def layer(exchange: Exchange, *, ends: bool = True) -> Iterator[None]:
+    """What is sent within is told by the layer that entered here; ``ends`` where the exchange is over if that fails."""
     above = _Above(exchange)
     token = _above.set(above)
     try:
         yield
+    except BaseException as error:
+        if ends:
+            exchange.over(complete=False, error=error)
+        raise
     finally:
         above.exchange = None
         with suppress(ValueError):  # a coroutine that is closed in another context than it ran in

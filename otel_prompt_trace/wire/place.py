@@ -7,8 +7,6 @@ never under another's.
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,19 +21,11 @@ from otel_prompt_trace.diversion.entry import Entry, entry_here
 from otel_prompt_trace.diversion.state import SpanState, state_of
 from otel_prompt_trace.diversion.writing import record_in
 from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
+from otel_prompt_trace.pipeline.forks import RenewedLock
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.wire.sent import SentCalls
 
-_lock = threading.RLock()  # a finalizer may ask again
-
-
-def _renew_in_child() -> None:
-    """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_in_child)
+_lock = RenewedLock()
 
 
 @dataclass(slots=True)
@@ -58,7 +48,7 @@ class Place:
     def calls(self) -> SentCalls:
         """The calls that were sent from here: a client tries again inside the span in which it tried before."""
         owner: Any = self.call or self.model or self.around or self.query or self.entry
-        with _lock:  # two threads that were each given one of their own would both send its first call
+        with _lock():  # two threads that were each given one of their own would both send its first call
             if owner.sent is None:
                 base = self.call.id if self.call is not None else self.model.id if self.model is not None else None
                 owner.sent = SentCalls(base or None)

@@ -8,24 +8,15 @@ Two that both succeeded, and two that are under way at the same time, are two ca
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import xxhash
 
+from otel_prompt_trace.pipeline.forks import RenewedLock
+
 _REMEMBERED = 16  # calls of one place; a client tries again right away
-_lock = threading.RLock()  # a finalizer may ask again
-
-
-def _renew_in_child() -> None:
-    """Another thread may hold the lock while this one forks: in the child nobody gives it back."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_in_child)
+_lock = RenewedLock()
 
 
 class Target(NamedTuple):
@@ -67,7 +58,7 @@ class SentCalls:
 
     def next(self, target: Target, new_id: str) -> tuple[SentCall, bool]:
         """The call that a request is of, and whether it is one that was known: then it is a further attempt."""
-        with _lock:
+        with _lock():
             for known in reversed(self._calls):
                 if known.target == target and not known.open and not known.complete:
                     known.attempts += 1

@@ -96,6 +96,17 @@ def test_where_a_policy_cut_something_what_is_left_stays(how: str) -> None:
         assert sha256_text(REPORTED) not in json.dumps(event, default=repr)
 
 
+def test_a_report_of_which_something_is_cut_is_not_compared() -> None:
+    """The text that was cut stands in a span event alone: the rest stays, and nothing is said of it."""
+    events = script().events
+    told_more = {"attributes": {}, "body": {"role": "user", "content": f"{MAIL}, once more"}}
+    events[-1] = {**events[-1], "values": {}, "events": [{"gen_ai.user.message": told_more}]}
+    body = events[0]["body"].replace(MAIL.encode(), b"m")
+    event = told(seal([{**events[0], "body": body}, *events[1:]], "store", DIGEST, (MAIL,)))
+    assert "difference" not in event
+    assert isinstance(event["events"][0]["gen_ai.user.message"]["body"]["content"], CutText)
+
+
 def test_a_request_that_can_not_be_read_has_no_difference() -> None:
     """Neither is anything taken for the same."""
     sent = next(event for event in script().sealed() if event["kind"] == "request")

@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from opentelemetry import trace
 from opentelemetry._logs import LogRecord
 from opentelemetry.sdk._logs import Logger, LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, InMemoryLogRecordExporter
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otel_prompt_trace as pt
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.diversion.hook import completion_hook
+from tests.wire import replies as say
+from tests.wire.model_host import ModelHost
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
 QUESTION, ANSWER = "what is in paragraph 7?", "nothing of that kind"
@@ -200,6 +205,29 @@ def test_a_record_without_trace_and_query(tmp_path: Path, tracing: Callable[...,
     assert record.query["origin"] == "minted"
     (content,) = record.of("content")
     assert content["events"] == [{"gen_ai.user.message": {"attributes": {}, "body": {"content": QUESTION}}}]
+
+
+def test_records_under_a_span_that_was_dropped(tmp_path: Path) -> None:
+    """All that happens right below it is one record, by the span's id, with one beginning: logs, hook and wire."""
+    provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+    pt.install(store=str(tmp_path / "store"), spool=str(tmp_path / "spool"), tracer_provider=provider)
+    try:
+        logged = Logged()
+        logged.add_processor()
+        with provider.get_tracer("app").start_as_current_span("GET /") as span, ModelHost([say.chat()]) as host:
+            for _ in range(2):
+                logged.provider.get_logger("app").emit(event_name="gen_ai.user.message", body={"content": QUESTION})
+                completion_hook().on_completion(inputs=MESSAGES, span=span)
+            body = {"model": "m", "messages": [{"role": "user", "content": QUESTION}]}
+            httpx2.post(f"http://127.0.0.1:{host.port}/v1/chat/completions", json=body)
+        record = record_of(tmp_path)
+    finally:
+        pt.uninstall()
+    context = span.get_span_context()
+    assert record.qid == f"{context.trace_id:032x}-{context.span_id:016x}"
+    assert [event["kind"] for event in record.events].count("query") == 1
+    assert [event["route"] for event in record.of("content")] == ["log", "hook"] * 2
+    assert [event.get("evidence") for event in record.of("request")].count("wire") == 1
 
 
 def test_after_uninstall_records_are_as_they_were(tracing: Callable[..., TracerProvider]) -> None:

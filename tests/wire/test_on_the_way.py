@@ -149,6 +149,20 @@ def test_a_call_after_the_query_s_end(store: str) -> None:
     assert grade(found).verdict == "unknown"
 
 
+def test_an_answer_that_is_read_after_the_query_s_end(store: str) -> None:
+    """The call was sent in time, and nothing of it says otherwise."""
+    with ModelHost([say.chat()]) as host, httpx2.Client() as client:
+        with pt.query() as query:
+            pt.declare("user", "in time")
+            request = client.build_request("POST", f"http://127.0.0.1:{host.port}{CHAT}", content=body("in time"))
+            response = client.send(request, stream=True)
+        response.read()
+    found = record(store, query.qid)
+    assert found.calls[0].response is not None
+    assert not [event for event in found.events if "after_end" in event]
+    assert "after_end" not in grade(found).calls[0].reasons
+
+
 @pytest.mark.parametrize(("rule", "captured"), [("route:/admin/*", 0), ("host:elsewhere", 1)])
 def test_an_unknown_route_is_denied_where_routes_are(tmp_path: Path, rule: str, captured: int) -> None:
     """In doubt nothing is kept: no entry span says which route it is."""

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 from otel_prompt_trace.core.bodies.blobs import filler
 from otel_prompt_trace.core.bodies.parts import BodyParts, take_apart
 from otel_prompt_trace.core.bodies.scan import At, NotJson, scan
-from otel_prompt_trace.core.cutting import Digest
+from otel_prompt_trace.core.cutting import Digest, without
 from otel_prompt_trace.core.secret_places import POLICY as SECRET
 from otel_prompt_trace.core.segments import Segment, Split
 from otel_prompt_trace.core.text import FILLER, Cut, CutText, utf8
+
+_LARGE = 2**18  # characters
 
 
 class RawPlace(NamedTuple):
@@ -32,6 +34,13 @@ class RawPlace(NamedTuple):
     start: int
     end: int
     policy: str
+
+
+class ReadBody(NamedTuple):
+    """A body as JSON (of :func:`..scan.scan`, not to be changed) and what it is made of."""
+
+    value: Any
+    parts: BodyParts
 
 
 def as_runs(body: bytes) -> list[Any]:
@@ -44,27 +53,18 @@ def as_runs(body: bytes) -> list[Any]:
 
 def cut_runs(text: str, places: Iterable[RawPlace], digest: Digest) -> list[Any]:
     """A body without what stands at ``places``, each within one string; what is cut twice is cut once."""
-    runs: list[Any] = []
-    reached = 0
-    for first, end, policy in sorted(places):
-        start = max(first, reached)
-        if end <= start:
-            continue
-        if start > reached:
-            runs.append(text[reached:start])
-        raw = text[start:end]
-        quoted = policy != SECRET or text[first - 1 : first] == '"'  # of numbers, only those that are secret are cut
+
+    def cut(raw: str, policy: str, place: int) -> dict[str, Any]:
+        quoted = policy != SECRET or text[place - 1 : place] == '"'  # of numbers, only those that are secret are cut
         decoded = _decoded(raw) if quoted else raw
         run = {"cut": len(utf8(raw)), "chars": len(decoded), "policy": policy, "hmac_sha256": digest(decoded)}
-        runs.append(run if quoted else {**run, "number": True})
-        reached = end
-    if reached < len(text):
-        runs.append(text[reached:])
-    return runs
+        return run if quoted else {**run, "number": True}
+
+    return list(without(text, places, cut))
 
 
-def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], filler: bytes = b"*") -> tuple[bytes, int]:
-    """The bytes of a body, and how many of them were not kept and are filled up.
+def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], fill: bytes = b"*") -> tuple[bytes, int]:
+    """The bytes of a body, and how many of them were not kept and are filled up with ``fill``, one byte.
 
     Raises:
         Whatever ``blob`` raises where it has no such bytes (KeyError, NotFound).
@@ -80,28 +80,40 @@ def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], filler: bytes = b
             found.append(blob(str(run["blob"])))
         else:
             missing += _count(run, "cut")
-            found.append(filler * _count(run, "cut"))
+            found.append(fill * _count(run, "cut"))
     return b"".join(found), missing
 
 
 def parts_of(runs: Any) -> BodyParts | None:
     """The parts of a stored body; None for what can't be read. What was cut stands in a segment's ``cuts``."""
     text, cuts = _filled(runs)
-    parts = None if text is None else _parts(text)
-    if parts is None or not cuts:
-        return parts
+    read = None if text is None else read_body(text)
+    if read is None or not cuts:
+        return None if read is None else read.parts
+    parts = read.parts
     starts = [start for start, _, _ in cuts]
     segments = tuple(_with_cuts(segment, cuts, starts, text or "") for segment in parts.prompt.segments)
     return BodyParts(Split(segments, parts.prompt.outside), parts.visible)
 
 
-@lru_cache(maxsize=16)
-def _parts(text: str) -> BodyParts | None:
-    """Kept for the few bodies that are being looked at: a record's prompt is asked for many times."""
+def read_body(text: str) -> ReadBody | None:
+    """A body's value and parts; None for what is no JSON. Kept for the few bodies that are being looked at.
+
+    Whoever seals a body, cuts it, or asks for a record's prompt comes for the same one again and again.
+    """
+    return (_read if len(text) < _LARGE else _read_large)(text)
+
+
+def _read_anew(text: str) -> ReadBody | None:
     try:
-        return take_apart(scan(text))
+        value = scan(text)
     except NotJson:
         return None
+    return ReadBody(value, take_apart(value))
+
+
+_read = lru_cache(maxsize=16)(_read_anew)
+_read_large = lru_cache(maxsize=1)(_read_anew)  # what is kept is some times as large as the body
 
 
 def _filled(runs: Any) -> tuple[str | None, list[tuple[int, int, Cut]]]:

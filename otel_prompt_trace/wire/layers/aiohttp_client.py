@@ -29,14 +29,14 @@ _DECODED = {"gzip", "deflate", "br", "zstd"}  # by the library, before its strea
 class _Passage:
     """A request on its way. Connections keep the context that they were made in: it must not keep bodies alive."""
 
-    __slots__ = ("_decodes", "_exchange", "_parts", "_reading", "_size", "_unsent")
+    __slots__ = ("_awaited", "_decodes", "_exchange", "_parts", "_reading", "_unsent")
 
     def __init__(self, exchange: Exchange, *, decodes: bool) -> None:
         self._exchange: Exchange | None = exchange  # until the application is given the response
         self._unsent: Exchange | None = exchange  # until the request is recorded
         self._decodes = decodes
         self._parts: list[bytes] = []
-        self._size: int | None = None
+        self._awaited: int | None = None  # bytes of the body that are still to come, where that is known
         self._reading: Reading | None = None
 
     @never_raises
@@ -46,7 +46,7 @@ class _Passage:
 
         if self._unsent is not None:
             self._parts = []
-            self._size = body.size if isinstance(body, BytesPayload) else None
+            self._awaited = body.size if isinstance(body, BytesPayload) else None
 
     @never_raises
     def chunk(self, data: Any) -> None:
@@ -54,8 +54,10 @@ class _Passage:
         if self._unsent is None:
             return
         self._parts.append(bytes(data))
-        if self._size is not None and sum(map(len, self._parts)) >= self._size:
-            self.written()
+        if self._awaited is not None:
+            self._awaited -= len(self._parts[-1])
+            if self._awaited <= 0:
+                self.written()
 
     @never_raises
     def written(self) -> None:
@@ -99,7 +101,7 @@ class _Passage:
 
     def layer(self) -> AbstractContextManager[None]:
         """What is sent within is told by this passage."""
-        return nullcontext() if self._exchange is None else layer(self._exchange)
+        return nullcontext() if self._exchange is None else layer(self._exchange, ends=False)  # :meth:`failed` does
 
     @never_raises
     def failed(self, error: BaseException, session: Any, options: dict[str, Any]) -> None:

@@ -9,21 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.wire.exchange import Exchange, begin
+from otel_prompt_trace.wire.exchange import Exchange
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
 from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
-
-
-@never_raises
-def _begin(request: Any) -> Exchange | None:
-    if request.body is None:
-        return None
-    exchange = begin(request.method, *sending.address(request.url), request.body)
-    if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
-        request.body = body
-    return exchange
 
 
 @never_raises
@@ -35,25 +25,16 @@ def _answered(response: Any, exchange: Exchange) -> None:
         answers.whole(response.raw, exchange, read, decoded=False)
 
 
-@never_raises
-def _give_back(request: Any) -> None:
-    if sending.is_teed(request.body):
-        request.body = sending.as_given(request.body)
-
-
 def _send(wrapped: Any, _session: Any, args: Any, kwargs: Any) -> Any:
     request = args[0] if args else kwargs.get("request")
-    exchange = _begin(request)
+    exchange = sending.begin_prepared(request)
     if exchange is None:
         return wrapped(*args, **kwargs)
     try:
         with layer(exchange):
             response = wrapped(*args, **kwargs)
-    except BaseException as error:
-        exchange.over(complete=False, error=error)
-        raise
     finally:
-        _give_back(request)
+        sending.give_back([request])
     _answered(response, exchange)
     return response
 

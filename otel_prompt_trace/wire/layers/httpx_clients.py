@@ -18,19 +18,27 @@ from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
 
 
+class _Told:
+    """What a tee has of the stream that it stands before."""
+
+    def __init__(
+        self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
+    ) -> None:
+        self._inner, self._each, self._over = inner, each, over
+        self._left = left  # the garbage collector, too, ends a generator that waits
+
+    def __getattr__(self, name: str) -> Any:
+        """What is asked of the stream beside reading it; a copy in the making has none yet."""
+        inner = vars(self).get("_inner")
+        if inner is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(inner, name)
+
+
 def _tee_of(base: Any) -> Any:
     """A subclass of a library's stream class that is told of as it is read."""
 
-    class Tee(base):  # type: ignore[misc]
-        def __init__(
-            self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
-        ) -> None:
-            self._inner, self._each, self._over = inner, each, over
-            self._left = left  # the garbage collector, too, ends a generator that waits
-
-        def __getattr__(self, name: str) -> Any:  # what is asked of the stream beside reading it
-            return _of_inner(self, name)
-
+    class Tee(_Told, base):  # type: ignore[misc]
         def __iter__(self) -> Iterator[bytes]:
             try:
                 for chunk in self._inner:
@@ -53,26 +61,10 @@ def _tee_of(base: Any) -> Any:
     return Tee
 
 
-def _of_inner(tee: Any, name: str) -> Any:
-    """An attribute of the stream that a tee stands before; a copy in the making has none yet."""
-    inner = vars(tee).get("_inner")
-    if inner is None or name.startswith("__"):
-        raise AttributeError(f"{type(tee).__name__!r} object has no attribute {name!r}")
-    return getattr(inner, name)
-
-
 def _async_tee_of(base: Any) -> Any:
     """The same for an event loop."""
 
-    class AsyncTee(base):  # type: ignore[misc]
-        def __init__(
-            self, inner: Any, each: Callable[[bytes], None], over: Callable[..., None], left: Callable[[], None]
-        ) -> None:
-            self._inner, self._each, self._over, self._left = inner, each, over, left
-
-        def __getattr__(self, name: str) -> Any:
-            return _of_inner(self, name)
-
+    class AsyncTee(_Told, base):  # type: ignore[misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
                 async for chunk in self._inner:
@@ -179,12 +171,8 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         exchange = _begin(request, streams(), sync=True)
         if exchange is None:
             return wrapped(*args, **kwargs)
-        try:
-            with layer(exchange):
-                response = wrapped(*args, **kwargs)
-        except BaseException as error:
-            exchange.over(complete=False, error=error)
-            raise
+        with layer(exchange):
+            response = wrapped(*args, **kwargs)
         _answered(response, exchange, streams(), read=not kwargs.get("stream", False), sync=True)
         return response
 
@@ -193,12 +181,8 @@ def _wrappers(module: str) -> tuple[Any, Any]:
         exchange = _begin(request, streams(), sync=False)
         if exchange is None:
             return await wrapped(*args, **kwargs)
-        try:
-            with layer(exchange):
-                response = await wrapped(*args, **kwargs)
-        except BaseException as error:
-            exchange.over(complete=False, error=error)
-            raise
+        with layer(exchange):
+            response = await wrapped(*args, **kwargs)
         _answered(response, exchange, streams(), read=not kwargs.get("stream", False), sync=False)
         return response
 

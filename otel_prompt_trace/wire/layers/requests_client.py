@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from otel_prompt_trace.capture.guard import never_raises
-from otel_prompt_trace.wire.exchange import Exchange, Hop, begin
+from otel_prompt_trace.wire.exchange import Exchange, Hop
 from otel_prompt_trace.wire.layers import urllib3_requests as sending
 from otel_prompt_trace.wire.layers import urllib3_responses as answers
 from otel_prompt_trace.wire.outermost import layer
 from otel_prompt_trace.wire.patching import Patch
-
-
-@never_raises
-def _begin(request: Any) -> Exchange | None:
-    if getattr(request, "body", None) is None:
-        return None
-    exchange = begin(request.method, *sending.address(request.url), request.body)
-    if exchange is not None and (body := sending.send(request.body, exchange)) is not request.body:
-        request.body = body
-    return exchange
 
 
 @never_raises
@@ -48,23 +38,20 @@ def _answered(response: Any, exchange: Exchange) -> None:
 
 @never_raises
 def _give_back(request: Any, came_of_it: Any) -> None:
-    """Nobody finds a proxy of ours where the application put its own body: nor in the copies that redirects made."""
+    """The copies that redirects made have the body as well."""
     history = getattr(came_of_it, "history", None) or ()
-    for one in (request, getattr(came_of_it, "request", None), *(past.request for past in history)):
-        if sending.is_teed(getattr(one, "body", None)):
-            one.body = sending.as_given(one.body)
+    sending.give_back([request, getattr(came_of_it, "request", None), *(past.request for past in history)])
 
 
 def _send(wrapped: Any, _session: Any, args: Any, kwargs: Any) -> Any:
     request = args[0] if args else kwargs.get("request")
-    exchange = _begin(request)
+    exchange = sending.begin_prepared(request)
     if exchange is None:
         return wrapped(*args, **kwargs)
     try:
         with layer(exchange):
             response = wrapped(*args, **kwargs)
     except BaseException as error:
-        exchange.over(complete=False, error=error)
         _give_back(request, error)
         raise
     _give_back(request, response)

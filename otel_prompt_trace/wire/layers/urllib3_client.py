@@ -86,9 +86,6 @@ def _urlopen(wrapped: Any, pool: Any, args: Any, kwargs: Any) -> Any:
     try:
         with layer(attempt.exchange):
             response = wrapped(*args, **given)
-    except BaseException as error:
-        attempt.exchange.over(complete=False, error=error)
-        raise
     finally:
         _under_way.reset(token)
     _answered(response, attempt.exchange)  # of an attempt that was followed by another, nothing more is told

@@ -8,13 +8,14 @@ start, so do we.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import wrapt
 
-from otel_prompt_trace.wire.exchange import Exchange
+from otel_prompt_trace.capture.guard import never_raises
+from otel_prompt_trace.wire.exchange import Exchange, begin
 
 _Proxy: Any = wrapt.ObjectProxy
 _SENT_AS_IT_IS = "/%:@!$&'()*+,;=~"
@@ -37,6 +38,26 @@ def host(scheme: str | None, name: str, port: int | None) -> str:
 def path(target: str) -> str:
     """The path of a request's target, without its query."""
     return quote(target.partition("#")[0].partition("?")[0], safe=_SENT_AS_IT_IS)
+
+
+@never_raises
+def begin_prepared(request: Any) -> Exchange | None:
+    """An exchange for a request that a client above urllib3 has prepared, told of its body."""
+    body = getattr(request, "body", None)
+    if body is None:
+        return None
+    exchange = begin(request.method, *address(request.url), body)
+    if exchange is not None and (teed := send(body, exchange)) is not body:
+        request.body = teed
+    return exchange
+
+
+@never_raises
+def give_back(requests: Iterable[Any]) -> None:
+    """Nobody finds a proxy of ours where the application put its own body."""
+    for request in requests:
+        if is_teed(getattr(request, "body", None)):
+            request.body = as_given(request.body)
 
 
 def send(body: Any, exchange: Exchange) -> Any:

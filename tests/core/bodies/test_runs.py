@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_prompt_trace.core.bodies.runs import RawPlace, as_runs, cut_runs, parts_of, rebuild
+from otel_prompt_trace.core.bodies.runs import RawPlace, as_runs, cut_runs, parts_of, read_body, rebuild
 from otel_prompt_trace.core.bodies.scan import raw_place, scan
 from otel_prompt_trace.core.events import decode, encode
 from otel_prompt_trace.core.seal import keyed_digest
@@ -116,6 +116,17 @@ def test_what_is_cut_twice_is_cut_once() -> None:
     assert [run if isinstance(run, str) else (run["cut"], run["policy"]) for run in runs] == [
         '{"input": "', (4, "a"), (3, "b"), (1, "d"), 'ij"}',
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [10, 2**18])
+def test_a_body_is_read_once(length: int) -> None:
+    """Sealing, cutting and grading come for the same body: they get the same one, of whatever length."""
+    text = json.dumps({"messages": [{"role": "user", "content": "x" * length}]})
+    read = read_body(text)
+    assert read is not None
+    assert read_body("".join(list(text))) is read
+    assert parts_of([text]) is read.parts
+    assert read_body("{") is None
 
 
 def test_blobs_are_put_back() -> None:
