@@ -40,7 +40,6 @@ class Call:
         self._fields = fields
         self.id = ""
         self.sent: Any = None
-        self.as_sent: tuple[str, int] | None = None
         self._scope = SpanScope()
         self._began = 0
         self._ticket: Ticket | None = None
@@ -49,6 +48,7 @@ class Call:
         self._chars: int | None = None  # unknown here for a list of messages: adding it up can wait
         self._pieces = 0
         self._declared_late = False
+        self._told: list[Event] | None = None  # while its span is open
         self._provisional: Provisional | None = None
 
     @property
@@ -117,7 +117,9 @@ class Call:
         self._scope.enter(holding(self._query, self))
         self._began = runtime.sources.perf_ns()
         flags = REQUEST if isinstance(self._prompt, _PACKED) else REQUEST | LINES
-        watcher = self._take_stock if self._scope.recording else None
+        watcher = None
+        if self._scope.recording:
+            self._told, watcher = [], self._take_stock
         self._ticket = self._query.append(self._events(), flags, scope=self._scope, watcher=watcher)
 
     def _events(self) -> list[Event]:
@@ -183,7 +185,7 @@ class Call:
 
     def _describe(self) -> None:
         """Put the small attributes on the span, last, so that nothing set after them can push them out."""
-        runtime, found = self._query.runtime, self._provisional
+        runtime, found, self._told = self._query.runtime, self._provisional, None
         if runtime is None or not self._scope.recording:
             return
         values: dict[str, Any] = {attributes.QID: self._query.qid, attributes.PIECES: self._pieces}
@@ -195,11 +197,10 @@ class Call:
             if self._ticket.state != "lost":
                 values[attributes.REF] = self._query.reference
         digest = self._short_digest() if found is None else found.digest
-        if self.as_sent is not None:  # what left counts, where it is known by now
-            digest, values[attributes.CHARS] = self.as_sent
         if digest is not None:
             values[attributes.SHA256] = digest
-        if found is not None and not self._declared_late:
+        # What was declared and what left may differ: of a prompt that was sent, a census of what left alone counts.
+        if found is not None and not self._declared_late and (found.as_sent or self.sent is None):
             values |= {attributes.UNACCOUNTED: found.unaccounted, attributes.VERDICT: found.verdict}
         self._scope.span.set_attributes(values)
 
@@ -213,11 +214,19 @@ class Call:
 
         return sha256_text(self._text)
 
-    def _take_stock(self, frame: Frame, writer: str) -> None:
-        """Runs on the shipper's thread while the model is answering."""
+    def told(self, events: list[Event]) -> None:
+        """Take stock of what was recorded of it, sealed. On the shipper's thread, while the model is answering."""
         from otel_prompt_trace.capture.provisional import take_stock
 
-        self._provisional = take_stock(frame, writer, self.id, self._query.offers.pieces())
+        told = self._told
+        if told is not None:
+            told += events
+            self._provisional = take_stock(self._query.qid, told, self.id, self._query.offers.pieces())
+
+    def _take_stock(self, frame: Frame, writer: str) -> None:
+        from otel_prompt_trace.pipeline.shipping import sealed_events
+
+        self.told(sealed_events(writer, frame, "spool")[0])
 
 
 def _plain_messages(messages: Any) -> Any:

@@ -68,7 +68,6 @@ class OpenCall(Protocol):
 
     id: str
     sent: Any  # what wire capture saw of it, None for nothing
-    as_sent: tuple[str, int] | None  # digest and content, in characters, of its first request as sent, once known
 
     @property
     def abandoned(self) -> bool:
@@ -76,6 +75,9 @@ class OpenCall(Protocol):
 
     def declare(self, piece: Event) -> None:
         """A piece that belongs to this call alone."""
+
+    def told(self, events: list[Event]) -> None:
+        """Take stock of what was recorded of it, sealed. On the shipper's thread."""
 
 
 _QUERY = context.create_key("prompt_trace-query")

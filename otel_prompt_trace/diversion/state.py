@@ -53,7 +53,7 @@ class SpanState:
         self.parent_id: int | None = None
         self.started = 0
         self.dropped = 0  # attributes that the span had lost before it was ours
-        self.as_sent: tuple[str, int] | None = None  # as of an open call
+        self.as_sent: tuple[str, int] | None = None  # digest and characters of its request as sent
         self.sent: Any = None  # the calls that wire capture saw inside this span, None for none
 
     @property

@@ -219,15 +219,11 @@ class Exchange:
         place.record([whole | {"path": self._path} | event], flags=REQUEST, watcher=watcher)
 
     def _take_stock(self, frame: Frame, writer: str) -> None:
-        """Runs on the shipper's thread while the model is answering; under a policy no bare digest goes anywhere."""
-        from otel_prompt_trace.core.seal import seal
-        from otel_prompt_trace.pipeline.frames import expand
+        """Runs on the shipper's thread while the model is answering."""
+        from otel_prompt_trace.pipeline.shipping import sealed_events
 
-        if frame.flags & LINES:
-            return
-        for event in seal([item for item in expand(frame, writer, "spool") if isinstance(item, dict)]):
-            if event["kind"] == "request" and event.get("evidence") == "wire" and "chars" in event:
-                self._place.take_stock(event["sha256"], event["chars"])
+        events, _problems = sealed_events(writer, frame, "spool")
+        self._place.take_stock(events, digests=not frame.flags & LINES)
 
     def _event(self, kind: str) -> Event:
         assert self._call is not None

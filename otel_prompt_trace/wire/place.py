@@ -62,11 +62,17 @@ class Place:
         elif self.call is None:
             sent_outside(self.entry, self.around, call, self.context.span_id, self.runtime.sources.now_ns())
 
-    def take_stock(self, sha256: str, chars: int) -> None:
-        """Digest and length of a request that was sent, for the spans of its call: those of the first one stay."""
-        for owner in (self.call, self.model):
-            if owner is not None and owner.as_sent is None:
-                owner.as_sent = (sha256, chars)
+    def take_stock(self, events: list[Event], *, digests: bool) -> None:
+        """Tell the spans of its call of a request that was sent, sealed: digest and length of the first one stay.
+
+        No bare digest goes anywhere under a policy: without ``digests``.
+        """
+        if self.call is not None:
+            self.call.told(events)
+        if self.model is not None and digests:
+            for event in events:
+                if event["kind"] == "request" and "chars" in event:
+                    self.model.as_sent = self.model.as_sent or (event["sha256"], event["chars"])
 
     def record(self, events: list[Event], *, flags: int = 0, watcher: Watcher | None = None) -> Ticket:
         """Append events to the record that the request belongs to."""

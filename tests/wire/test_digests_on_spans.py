@@ -66,7 +66,7 @@ def spans(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Trac
     pt.uninstall()
 
 
-def ask(url: str, go: threading.Event, known: Callable[[], Any]) -> None:
+def ask(url: str, go: threading.Event, known: Callable[[], Any], sent: bytes = SENT) -> None:
     """One request, answered as soon as ``known`` gives something."""
 
     def answer() -> None:
@@ -75,7 +75,7 @@ def ask(url: str, go: threading.Event, known: Callable[[], Any]) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(answer)
-        httpx2.post(url, content=SENT, timeout=30)
+        httpx2.post(url, content=sent, timeout=30)
         waiting.result()
 
 
@@ -94,10 +94,58 @@ def test_on_the_span_of_a_declared_call(host: tuple[str, threading.Event], spans
     """What left counts, and not what was declared."""
     _, exporter = spans
     with pt.query() as query, query.call(model="m", prompt="something else") as call:
-        ask(*host, lambda: call.as_sent)
-    found = next(span for span in exporter.get_finished_spans() if span.name == "call").attributes
+        ask(*host, lambda: is_of_what_left(call))
+    found = on_the_call(exporter)
     assert found["prompt_trace.sha256"] == hashlib.sha256(SENT).hexdigest()
     assert found["prompt_trace.chars"] == len(TEXT)
+
+
+def is_of_what_left(call: Any) -> bool | None:
+    """True once stock was taken of the call's request as it was sent."""
+    return True if call._provisional is not None and call._provisional.as_sent else None
+
+
+def on_the_call(exporter: InMemorySpanExporter) -> dict[str, Any]:
+    """The attributes of the span of a declared call."""
+    return dict(next(span for span in exporter.get_finished_spans() if span.name == "call").attributes or {})
+
+
+@pytest.mark.parametrize(
+    ("spans", "added", "unaccounted", "verdict"),
+    [("store", "", 0, "exact"), ("store", "Be brief.", 9, "mismatch"), ("hash", "", 0, "exact"),
+     ("hash", "Be brief.", 9, "unknown")],
+    indirect=["spans"],
+)  # fmt: skip
+def test_the_verdict_on_the_span_is_of_what_left(
+    host: tuple[str, threading.Event], spans: tuple[TracerProvider, Any], added: str, unaccounted: int, verdict: str
+) -> None:
+    """A client library that adds to the prompt is found out on the span already, and as the record says it."""
+    _, exporter = spans
+    url, go = host
+    prompt = pt.Prompt().add("user", TEXT[:7]).add("rag", TEXT[7:])
+    body = {"model": "m", "messages": [{"role": "system", "content": added}] * bool(added)}
+    body["messages"] = [*body["messages"], {"role": "user", "content": TEXT}]
+    with pt.query() as query, query.call(model="m", prompt=prompt) as call:
+        ask(url, go, lambda: is_of_what_left(call), json.dumps(body).encode())
+    found = on_the_call(exporter)
+    told = {name: found[f"prompt_trace.{name}"] for name in ("chars", "unaccounted", "verdict")}
+    assert told == {"chars": len(TEXT + added), "unaccounted": unaccounted, "verdict": verdict}
+    assert pt.flush(20).ok
+    graded = pt.grade(pt.open_store(query.runtime.settings.store).get(query.qid)).calls[0]
+    assert (graded.verdict, graded.census.unaccounted) == (verdict, unaccounted)
+
+
+def test_no_verdict_of_a_request_that_nobody_has_looked_at_yet(
+    host: tuple[str, threading.Event], spans: tuple[TracerProvider, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was faster than the shipper: what is known of the declared prompt says nothing of what left."""
+    monkeypatch.setattr("otel_prompt_trace.wire.place.Place.take_stock", lambda *_, **_named: None)
+    _, exporter = spans
+    with pt.query() as query, query.call(model="m", prompt=pt.Prompt().add("a", TEXT[:7]).add("b", TEXT[7:])) as call:
+        ask(*host, lambda: call._provisional)
+    found = on_the_call(exporter)
+    assert "prompt_trace.verdict" not in found
+    assert "prompt_trace.unaccounted" not in found
 
 
 @pytest.mark.parametrize("spans", ["hash"], indirect=True)
