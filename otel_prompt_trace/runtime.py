@@ -61,7 +61,6 @@ class Runtime:
         open_payloads: Callable[[str], Payloads],
         *,
         sources: Sources | None = None,
-        resource: Mapping[str, str] | None = None,
         tracer_provider: trace.TracerProvider | None = None,
     ) -> None:
         self.settings = settings
@@ -70,7 +69,7 @@ class Runtime:
         self.tracer = trace.get_tracer(TRACER, __version__, tracer_provider)
         self.accounts = Accounts()
         self._open_payloads = open_payloads
-        self._resource = dict(resource or {})
+        self._resource: Mapping[str, str] = {}
         self._digest: Digest | None = None
         self._open = True
         self._in_vain = 0.0  # seconds that were waited for a store that did not answer
@@ -83,6 +82,12 @@ class Runtime:
         self._mark = mark_of(settings.store)
         self._assemble()
         _runtimes.add(self)
+
+    def describe(self, resource: Mapping[str, str]) -> None:
+        """Take ``service``, ``service_version`` and ``environment``, which each event from now on carries."""
+        self._resource = self._recorder.resource = resource
+        if self.wire is not None:
+            self.wire.service = resource.get("service", "")
 
     def append(self, qid: str, events: list[Event], **options: Any) -> Ticket:
         """Record events of one query; options as of :meth:`Recorder.append`. Never raises."""

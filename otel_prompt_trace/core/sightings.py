@@ -17,6 +17,7 @@ from otel_prompt_trace.core.conventions.message_events import Carried
 from otel_prompt_trace.core.conventions.projection import Projection
 from otel_prompt_trace.core.conventions.projection import project as read
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.text import as_text
 
 _COMMON = ("v", "qid", "ts", "writer", "seq", "trace_id", "span_id", "service", "service_version", "environment")
 _STRENGTH = {"hook": 0, "attributes": 1, "log": 2}
@@ -37,8 +38,8 @@ def sightings(events: Iterable[Event], call: str) -> tuple[Sighting, ...]:
     """Everything that told of a call."""
     return tuple(
         Sighting(
-            str(e.get("route")),
-            str(e.get("scope") or ""),
+            as_text(e.get("route")),
+            as_text(e.get("scope") or ""),
             e.get("trace_id"),
             e.get("span_id"),
             e["difference"] if isinstance(e.get("difference"), Mapping) else None,
@@ -90,7 +91,7 @@ def _lost(event: Event) -> dict[str, Any]:
 
 
 def _rank(event: Event) -> tuple[bool, int]:
-    return bool(event.get("sighting")), _STRENGTH.get(str(event.get("route")), 9)
+    return bool(event.get("sighting")), _STRENGTH.get(as_text(event.get("route")), 9)
 
 
 def _retrieval(event: Event, projection: Projection) -> Iterator[Event]:
