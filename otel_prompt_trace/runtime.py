@@ -76,6 +76,7 @@ class Runtime:
         self._withholding: OrderedDict[str, None] = OrderedDict()  # the newest queries of policy ``hash``
         self.wire: Rules | None = None  # which requests are captured on the wire; None for none
         self._later: deque[Callable[[], None]] = deque()
+        self.before_close: list[Callable[[], None]] = []  # must not raise
         self._not_done = 0  # what was to be done later, beyond what can be remembered
         self.diverting = False  # whether content is taken off spans and log records
         self._timing = observation.observe()
@@ -111,6 +112,11 @@ class Runtime:
 
         self.later(record)
         return ticket
+
+    def wake(self) -> None:
+        """There is something that may have to be recorded later: have the shipper's thread running."""
+        if not reentry.state.at_work:
+            self._shipper.ensure_running()
 
     def later(self, what: Callable[[], None]) -> None:
         """Have something done soon, on the shipper's thread. Takes no lock: it may be asked for in a finalizer."""
@@ -173,6 +179,8 @@ class Runtime:
         if not self._open:
             return self.accounts.result()
         self._open = False
+        for what in self.before_close:
+            what()
         self.settle(timeout)
         self._shipper.stop(timeout=1.0)
         with reentry.at_work():

@@ -54,4 +54,5 @@ def _response(event: Event) -> Event:
         found["unread"] = undecoded
     if reader.ended:
         read = {name: item for name, item in read.items() if name not in ("unfinished", "error")}
-    return {**read, **found, "bytes": len(event["raw"])}
+    unkept = event.get("unkept")
+    return {**read, **found, "bytes": len(event["raw"]) + (unkept if isinstance(unkept, int) else 0)}

@@ -73,6 +73,7 @@ def projected(events: list[Event]) -> list[Event]:
 def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
     requested = any(event["kind"] == "request" for event in own)
     answered = any(event["kind"] == "response" and not event.get("unfinished") for event in own)
+    left = {"unfinished": True} if all(event.get("unfinished") for event in told) else {}  # no span of it ended
     for event in sorted(told, key=_rank):
         projection = read_content(event)
         evidence = "hook" if event.get("route") == "hook" else "attributes"
@@ -81,7 +82,7 @@ def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
             yield _made(event, "request", {"call": call, "evidence": evidence, **projection.request, **_lost(event)})
         if projection.response is not None and not answered:
             answered = "output" in projection.response
-            yield _made(event, "response", {"call": call, **projection.response})
+            yield _made(event, "response", {"call": call, **projection.response, **left})
         yield from _retrieval(event, projection)
 
 
