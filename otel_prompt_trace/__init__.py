@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from otel_prompt_trace.capture.feedback import feedback
     from otel_prompt_trace.capture.middleware import ASGIMiddleware, WSGIMiddleware
     from otel_prompt_trace.capture.opening import query
+    from otel_prompt_trace.capture.packing import pack
     from otel_prompt_trace.capture.query import Query
     from otel_prompt_trace.core.census import Census, Gap, census
     from otel_prompt_trace.core.derive import derive
     from otel_prompt_trace.core.grade import Grade, grade
+    from otel_prompt_trace.core.packing import Packing
     from otel_prompt_trace.core.pieces import Piece
     from otel_prompt_trace.core.prompt import Prompt
     from otel_prompt_trace.core.record import Record
@@ -47,6 +49,7 @@ _HOME = {
     "Gap": "core.census",
     "Grade": "core.grade",
     "PayloadStore": "store",
+    "Packing": "core.packing",
     "Piece": "core.pieces",
     "Prompt": "core.prompt",
     "PromptTraceError": "exceptions",
@@ -64,6 +67,7 @@ _HOME = {
     "grade": "core.grade",
     "install": "installation",
     "open_store": "store",
+    "pack": "capture.packing",
     "query": "capture.opening",
     "uninstall": "installation",
 }
@@ -74,6 +78,7 @@ __all__ = [
     "FlushResult",
     "Gap",
     "Grade",
+    "Packing",
     "PayloadStore",
     "Piece",
     "Prompt",
@@ -93,6 +98,7 @@ __all__ = [
     "grade",
     "install",
     "open_store",
+    "pack",
     "query",
     "uninstall",
 ]

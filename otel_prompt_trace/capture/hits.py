@@ -1,12 +1,15 @@
-"""What a retriever returns, in the many shapes it comes in, as ``{rank, chunk_id, score}``."""
+"""What a retriever returns, in the many shapes it comes in: hits as ``{rank, chunk_id, score}``, chunks with texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from otel_prompt_trace.core.packing import Chunk
+
 _ID = ("chunk_id", "id", "doc_id", "document_id", "source_id")
 _SCORE = ("score", "similarity", "distance")
+_TEXT = ("text", "content", "page_content", "chunk_text", "body")
 
 
 def as_hits(hits: Iterable[Any]) -> list[dict[str, Any]]:
@@ -28,6 +31,15 @@ def as_ids(chunks: Iterable[Any]) -> list[str]:
     """
     _check(chunks)
     return [chunks] if isinstance(chunks, str) else [str(chunk) for chunk in chunks]
+
+
+def as_chunks(chunks: Iterable[Any]) -> list[Chunk]:
+    """Chunks with id and text, by rank. Here an iterator may be consumed: the application gets its chunks back.
+
+    Raises:
+        TypeError: one without an id or a text.
+    """
+    return [_as_chunk(chunk, rank) for rank, chunk in enumerate(chunks, 1)]
 
 
 def _check(items: object) -> None:
@@ -52,6 +64,27 @@ def _as_hit(hit: Any, rank: int) -> dict[str, Any]:
         "chunk_id": None if chunk is None else str(chunk),
         "score": _number(_field(hit, _SCORE)),
     }
+
+
+def _as_chunk(chunk: Any, rank: int) -> Chunk:
+    if isinstance(chunk, Chunk):
+        return chunk
+    identity, text, inner = None, None, chunk
+    if isinstance(chunk, tuple | list) and len(chunk) >= 2:
+        if isinstance(chunk[0], str | int) and isinstance(chunk[1], str):
+            identity, text = chunk[0], chunk[1]
+        else:
+            inner = chunk[0]  # with its score
+    if text is None:
+        nested = _field(inner, ("chunk", "document", "node"))
+        for holder in (inner, nested):
+            identity = _field(holder, _ID) if identity is None else identity
+            text = _field(holder, _TEXT) if text is None else text
+        identity = _field(_field(inner, ("metadata",)), _ID) if identity is None else identity
+    if identity is None or not isinstance(text, str):
+        raise TypeError(f"a chunk is an (id, text) pair, or has an id and a text: not {type(chunk).__name__}")
+    own = _field(inner, ("rank",))
+    return Chunk(str(identity), text, own if type(own) is int and own >= 0 else rank, source=chunk)
 
 
 def _field(hit: Any, names: tuple[str, ...]) -> Any:

@@ -149,6 +149,8 @@ class Query:
         embed_model: str | None = None,
         dropped: Iterable[str] | None = None,
         rule: str | None = None,
+        chunk_tokens: int | tuple[int, int] | None = None,
+        template_tokens: int | tuple[int, int] | None = None,
     ) -> None:
         """Record what a retriever returned.
 
@@ -158,8 +160,12 @@ class Query:
                 can be gone through twice: an iterator is the application's to consume, and is not recorded.
             top_k, index_version, embed_model: of the retrieval.
             dropped, rule: as :meth:`dropped` takes them, where they are known already.
+            chunk_tokens: how large a chunk may be, or (smallest, largest): what the index was built with.
+            template_tokens: how many tokens a prompt takes beyond its chunks, or (least, most); by default they are
+                counted. With ``top_k`` and ``chunk_tokens`` that is what the check ``expected_tokens`` expects.
         """
-        named = {"top_k": top_k, "index_version": index_version, "embed_model": embed_model, "rule": rule}
+        named: Event = {"top_k": top_k, "index_version": index_version, "embed_model": embed_model, "rule": rule}
+        named |= {"chunk_tokens": chunk_tokens, "template_tokens": template_tokens}
         event: Event = {"kind": "retrieval", "hits": as_hits(hits)}
         if dropped is not None:
             event["dropped"] = as_ids(dropped)

@@ -1,8 +1,19 @@
 """Token usage as providers report it, brought to one meaning.
 
-OpenAI's ``prompt_tokens`` and ``input_tokens`` include cached tokens; Anthropic's ``input_tokens`` exclude them and
-report them beside (``cache_read_input_tokens``, ``cache_creation_input_tokens``). ``input_tokens`` here always
-includes them: it is the number of tokens that the model was given. Normalizing what is normalized changes nothing.
+``input_tokens`` here is always the number of tokens that the model was given, cached ones included, and
+``output_tokens`` the number that it wrote, thoughts included. Providers differ in what their own counts hold:
+
+=====================================  =================================================================
+OpenAI and what is compatible          ``prompt_tokens``/``input_tokens`` include cached tokens (DeepSeek names
+                                       hits beside them)
+Anthropic, Bedrock Converse            cached tokens, read or written, stand beside the count and not in it
+Google                                 ``promptTokenCount`` includes cached tokens; thoughts stand beside the
+                                       candidates' count, tool results of the host's beside the prompt's
+Cohere                                 ``tokens`` is what the model was given, ``billed_units`` what is paid for
+Ollama                                 ``prompt_eval_count``
+=====================================  =================================================================
+
+Normalizing what is normalized changes nothing.
 """
 
 from __future__ import annotations
@@ -10,10 +21,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_INPUT = ("input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count")
-_OUTPUT = ("output_tokens", "completion_tokens", "outputTokens", "candidatesTokenCount", "eval_count")
-_ANTHROPIC_CACHE = ("cache_read_input_tokens", "cache_creation_input_tokens")
-_CACHED = (("prompt_tokens_details", "cached_tokens"), ("input_tokens_details", "cached_tokens"))
+_INPUT = (
+    "input_tokens",
+    "prompt_tokens",
+    "inputTokens",
+    "inputTokenCount",
+    "promptTokenCount",
+    "prompt_token_count",
+    "prompt_eval_count",
+)
+_OUTPUT = (
+    "output_tokens",
+    "completion_tokens",
+    "outputTokens",
+    "outputTokenCount",
+    "candidatesTokenCount",
+    "candidates_token_count",
+    "generation_token_count",
+    "eval_count",
+)
+# For a count that may stand beside the cached tokens: its name, those of tokens read and written, that of the total.
+_APART = (
+    ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "total_tokens"),
+    ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens", None),
+    ("inputTokenCount", "cacheReadInputTokenCount", "cacheWriteInputTokenCount", None),
+)
+_INCLUDED = ("prompt_tokens", "input_tokens_details", "prompt_tokens_details")  # only in a count that includes them
+_CACHED = (
+    "cache_read_input_tokens",
+    "cacheReadInputTokens",
+    "cacheReadInputTokenCount",
+    "cachedContentTokenCount",
+    "cached_content_token_count",
+)
+_CACHED_FLAT = ("cached_tokens", "prompt_cache_hit_tokens")
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_THOUGHTS = {"candidatesTokenCount": "thoughtsTokenCount", "candidates_token_count": "thoughts_token_count"}
 
 
 def normalize(usage: Any) -> dict[str, Any]:
@@ -26,32 +69,75 @@ def normalize(usage: Any) -> dict[str, Any]:
         return {}
     if "reported_input_tokens" in usage and _number(usage.get("input_tokens")) is not None:
         return dict(usage)
+    usage = _given_first(usage)
     known: dict[str, Any] = {}
     given = _first(usage, _INPUT)
-    # Proxies add Anthropic's fields to an OpenAI count, which includes them already.
-    apart = _number(usage.get("input_tokens")) is not None and "prompt_tokens" not in usage
-    written_apart = [_number(usage.get(name)) if apart else None for name in _ANTHROPIC_CACHE]
+    beside = _beside(usage)
     if given is not None:
-        known["input_tokens"] = given + sum(tokens or 0 for tokens in written_apart)
-    output = _first(usage, _OUTPUT)
+        known["input_tokens"] = given + sum(tokens or 0 for tokens in beside)
+    output = _output(usage)
     if output is not None:
         known["output_tokens"] = output
-    cached = _first(usage, _ANTHROPIC_CACHE[:1])
-    cached = _cached(usage) if cached is None else cached
+    cached = _cached(usage)
     if cached is not None:
         known["cached_tokens"] = cached
     rest = {name: value for name, value in usage.items() if name not in (*_INPUT, *_OUTPUT) and name not in known}
-    if given is not None and any(name in usage for name in _ANTHROPIC_CACHE):  # and says that it was summed already
+    told = any(name in usage for _, *caches, _ in _APART for name in caches)
+    if given is not None and told:  # and says that it was summed already
         rest["reported_input_tokens"] = given
     return {**known, **rest}
 
 
+def _given_first(usage: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The usage with the counts that are about the request as it was sent at the top.
+
+    Cohere reports them one level down. Where Anthropic first had the prompt summarized, the counts at the top are
+    those of the summary.
+    """
+    inner = usage.get("tokens")
+    if isinstance(inner, Mapping) and _first(usage, _INPUT) is None:
+        return {**inner, **{name: value for name, value in usage.items() if name != "tokens"}}
+    rounds = usage.get("iterations")
+    first = rounds[0] if isinstance(rounds, list) and rounds else None
+    if isinstance(first, Mapping) and first.get("type") == "compaction":
+        counts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        return {**usage, **{name: first[name] for name in counts if name in first}}
+    return usage
+
+
+def _beside(usage: Mapping[str, Any]) -> list[int | None]:
+    """Cached tokens that the count of input tokens leaves out."""
+    if any(name in usage for name in _INCLUDED):  # a proxy adds another dialect's fields to a count of its own
+        return []
+    for count, read, written, total in _APART:
+        given = _number(usage.get(count))
+        tokens = [_number(usage.get(read)), _number(usage.get(written))]
+        if given is None or tokens == [None, None]:
+            continue
+        output = _output(usage)
+        if total is not None and output is not None and _number(usage.get(total)) == given + output:
+            return []  # whoever gives a total without them has them in the count
+        return tokens
+    return []
+
+
+def _output(usage: Mapping[str, Any]) -> int | None:
+    for name in _OUTPUT:
+        count = _number(usage.get(name))
+        if count is not None:
+            return count + (_number(usage.get(_THOUGHTS.get(name, ""))) or 0)
+    return None
+
+
 def _cached(usage: Mapping[str, Any]) -> int | None:
-    for outer, inner in _CACHED:
-        details = usage.get(outer)
-        if isinstance(details, Mapping) and _number(details.get(inner)) is not None:
-            return _number(details.get(inner))
-    return _number(usage.get("cached_tokens"))
+    told = _first(usage, _CACHED)
+    if told is not None:
+        return told
+    for name in _DETAILS:
+        details = usage.get(name)
+        if isinstance(details, Mapping) and _number(details.get("cached_tokens")) is not None:
+            return _number(details.get("cached_tokens"))
+    return _first(usage, _CACHED_FLAT)
 
 
 def _first(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

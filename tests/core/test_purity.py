@@ -20,7 +20,7 @@ FILES = {
 MODULES = list(FILES)
 ALLOWED = {"__future__", "ast", "base64", "bisect", "collections", "dataclasses", "datetime", "enum", "functools"}
 ALLOWED |= {"hashlib", "hmac", "itertools", "json", "math", "re", "types", "typing", "unicodedata"}
-ALLOWED |= {"brotli", "copy", "fnmatch", "struct", "zlib"}
+ALLOWED |= {"brotli", "copy", "difflib", "fnmatch", "string", "struct", "zlib"}
 ALLOWED |= {"msgspec", "orjson", "otel_prompt_trace", "zstandard"}
 
 # The package's own __init__ is the public API, which does need OpenTelemetry; the core must not need it.
