@@ -24,7 +24,7 @@ from otel_prompt_trace.batch.payloads import Outcome, PayloadReader, list_qids, 
 from otel_prompt_trace.batch.report import CallRow, CensusReport, Unjoined
 from otel_prompt_trace.batch.rows import Row
 from otel_prompt_trace.batch.tables import require_batch
-from otel_prompt_trace.core.checks import CountTokens
+from otel_prompt_trace.core.counting import CountTokens
 from otel_prompt_trace.core.events import Problem
 
 Progress = Callable[[int, "int | None"], None]

@@ -15,7 +15,7 @@ from datetime import date
 from typing import Literal, Protocol
 
 from otel_prompt_trace.batch.rows import QueryRows, query_rows
-from otel_prompt_trace.core.checks import CountTokens
+from otel_prompt_trace.core.counting import CountTokens
 from otel_prompt_trace.core.events import Event, Problem, identity
 from otel_prompt_trace.core.grade import grade
 from otel_prompt_trace.core.qid import carried_date

@@ -12,7 +12,8 @@ from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, record
 from otel_prompt_trace.cli.output import mark, print_json, printable, progress, table
 from otel_prompt_trace.core.grade import Grade, exit_code, grade
 from otel_prompt_trace.core.record import Record
-from otel_prompt_trace.core.text import wrap
+from otel_prompt_trace.core.template import TemplateTrack, track
+from otel_prompt_trace.core.text import as_text, wrap
 from otel_prompt_trace.exceptions import PromptTraceError
 from otel_prompt_trace.settings import Settings
 
@@ -64,6 +65,7 @@ def grade_command(
                     "grades": [_as_dict(g) for g in grades],
                     "damaged": [{"qid": r.qid, "problems": [str(p) for p in r.problems]} for r in damaged],
                     "problems": problems,
+                    "templates": [_template(found) for found in _templates(grades)],
                 }
             )
         )
@@ -92,6 +94,9 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
         checks.setdefault(check.name, Counter())[check.status] += 1
     rows = [(name, _overall(n), n["pass"], n["fail"], n["unknown"]) for name, n in checks.items()]
     table(("check", "", "pass", "fail", "?"), rows, title="\nchecks (? where nothing was exercised)")
+    templates = [(found.sentence,) for found in _templates(grades)]
+    if templates:
+        table(("tokens of the prompt outside its chunks",), templates, title="\ntemplate")
     bad = [
         (g.qid, call.call.number, call.verdict, ", ".join(call.reasons))
         for g in grades
@@ -108,6 +113,19 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
         click.echo(f"  {record.qid}: {lost}{printable(str(record.problems[0]))}{more}")
     if empty:
         click.echo(f"\n{empty} of {len(grades)} queries have no call.")
+
+
+def _templates(grades: list[Grade]) -> list[TemplateTrack]:
+    """The templates of the calls, in the order in which they went out."""
+    calls = [(as_text((c.call.request or {}).get("ts")), g.qid, c) for g in grades for c in g.calls]
+    calls.sort(key=lambda call: call[:2])
+    return list(track((qid, c.call.number, c.tokens) for _, qid, c in calls))
+
+
+def _template(found: TemplateTrack) -> dict[str, Any]:
+    changes = [{"qid": c.qid, "call": c.call, "before": c.before, "after": c.after} for c in found.changes]
+    sizes = [{"tokens": size, "calls": calls} for size, calls in sorted(found.sizes.items())]
+    return {"model": found.model, "calls": found.calls, "sizes": sizes, "changes": changes}
 
 
 def _overall(counts: Counter[str]) -> str:
@@ -127,6 +145,8 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "reasons": list(call.reasons),
                 "total": call.census.total if call.census else None,
                 "unaccounted": call.census.unaccounted if call.census else None,
+                "prompt_tokens": call.prompt_tokens,
+                "template_tokens": call.tokens.template,
                 "checks": [_check(c) for c in call.checks],
             }
             for call in graded.calls

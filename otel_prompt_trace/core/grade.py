@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from otel_prompt_trace.core.census import Census
-from otel_prompt_trace.core.checks import Check, CountTokens, check_call, check_query, integrity
+from otel_prompt_trace.core.checks import Check, check_call, check_query, integrity
+from otel_prompt_trace.core.counting import CountTokens, TokenCounts, count_call
 from otel_prompt_trace.core.derive import Derivation, derive
 from otel_prompt_trace.core.record import Call, Record
 from otel_prompt_trace.core.sightings import lost_attributes
@@ -20,14 +21,19 @@ from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
 
 @dataclass(frozen=True, slots=True)
 class CallGrade:
-    """What may be said of one call. ``prompt_tokens`` is counted here, None without a public encoding."""
+    """What may be said of one call. ``tokens`` are counted here, None without a public encoding."""
 
     call: Call
     census: Census | None
     verdict: Verdict
     reasons: tuple[str, ...]
     checks: tuple[Check, ...]
-    prompt_tokens: int | None
+    tokens: TokenCounts
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Tokens of the prompt."""
+        return self.tokens.prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def exit_code(grades: Iterable[Grade]) -> int:
 
 def _grade_call(record: Record, derivation: Derivation, count_tokens: CountTokens | None) -> CallGrade:
     call, census = derivation.call, derivation.census
-    tokens = _prompt_tokens(call, count_tokens)
+    tokens = count_call(record, call, census, count_tokens)
     reasons = set(census.reasons) if census else {"no_prompt"}
     if call.request is not None and call.evidence not in ("wire", "declared"):
         reasons.add("weak_evidence")
@@ -93,7 +99,7 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
     if record.unreadable or record.problems:
         reasons.add("unreadable_event")
     reported = normalize((call.response or {}).get("usage")).get("input_tokens")
-    if tokens is not None and reported is not None and reported < tokens:
+    if tokens.prompt is not None and reported is not None and reported < tokens.prompt:
         reasons.add("provider_count_below_prompt")
     return CallGrade(
         call=call,
@@ -101,7 +107,7 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
         verdict=verdict(reasons),
         reasons=in_order(reasons),
         checks=tuple(check_call(record, derivation, tokens)),
-        prompt_tokens=tokens,
+        tokens=tokens,
     )
 
 
@@ -118,17 +124,3 @@ def _holes(record: Record, call: Call) -> set[str]:
         return set()
     missing = {"missing_messages"} if request.get("missing") else set()
     return missing | ({"dropped_attributes"} if lost_attributes(request) else set())
-
-
-def _prompt_tokens(call: Call, count_tokens: CountTokens | None) -> int | None:
-    """The application's own count if it gave one, else a local count of every segment."""
-    declared, model = call.declared_request or call.request or {}, call.encoding
-    given = declared.get("prompt_tokens")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
-    if count_tokens is None or not isinstance(model, str) or call.prompt is None:
-        return None
-    if any(segment.cuts for segment in call.prompt.segments):
-        return None
-    counts = [count_tokens(segment.text, model) for segment in call.prompt.segments]
-    return None if any(count is None for count in counts) else sum(count or 0 for count in counts)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_prompt_trace.core.checks import chunks_dropped, chunks_in_prompt
+from otel_prompt_trace.core.chunks import chunks_dropped, chunks_in_prompt
 from otel_prompt_trace.core.grade import CallGrade, Grade
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.text import wrap
+from otel_prompt_trace.core.token_identity import token_identity
 from otel_prompt_trace.core.usage import normalize
 
 _QUERY_EXTRAS = ("user", "session", "tenant", "conversation_id", "origin", "parent")
@@ -63,6 +64,7 @@ def _call(record: Record, grade: CallGrade) -> dict[str, Any]:
         "output": response.get("output"),
         "finish_reason": response.get("finish_reason"),
         "usage": normalize(response.get("usage")),
+        "tokens": _tokens(grade),
         "evidence": call.evidence,
         "census": None if census is None else _census(grade),
     }
@@ -110,6 +112,13 @@ def _census(grade: CallGrade) -> dict[str, Any]:
         "by_producer": census.by_producer(),
         "gaps": [{"path": gap.path, "start": gap.start, "end": gap.end} for gap in census.gaps],
     }
+
+
+def _tokens(grade: CallGrade) -> dict[str, Any]:
+    """The prompt's count beside the provider's, what may be between them, and the parts of it."""
+    found, counts = token_identity(grade.call, grade.prompt_tokens), grade.tokens
+    counted = {"counted": found.counted, "reported": found.reported, "cached": found.cached, "gap": found.gap}
+    return {**counted, "candidates": list(found.candidates), "chunks": counts.chunks, "template": counts.template}
 
 
 def _blemishes(record: Record) -> dict[str, Any]:

@@ -259,6 +259,31 @@ class TestChunksLocated:
         assert check(script.record(), "chunks_located").status == "unknown"
 
 
+class TestOddHits:
+    """Names are compared, so what has none, or has one twice, is counted as such."""
+
+    def test_a_chunk_that_two_searches_found_is_one_chunk(self) -> None:
+        """It stands in the prompt once, and is retrieved once."""
+        script = Script()
+        for _ in range(2):
+            script("retrieval", hits=[{"rank": 1, "chunk_id": "a"}, {"rank": 2, "chunk_id": "b"}])
+        script("retrieval", dropped=["b", "b"], rule="break")
+        script.call("c1", "So: one", {"producer": "rag", "text": "one", "source_id": "a"})
+        found = check(script.record(), "chunk_identity")
+        assert (found.status, found.detail) == ("pass", "1 in prompt + 1 dropped = 2 of 2 retrieved (b)")
+
+    def test_a_hit_without_an_id(self) -> None:
+        """Nobody can say what became of it."""
+        script = Script()
+        script("retrieval", hits=[{"rank": 1, "chunk_id": "a"}, {"rank": 2}])
+        script.call("c1", "So: one", {"producer": "rag", "text": "one", "source_id": "a"})
+        found = check(script.record(), "chunk_identity")
+        assert (found.status, found.detail) == (
+            "unknown",
+            "1 in prompt + 0 dropped = 1 of 1 retrieved; 1 hit(s) have no id",
+        )
+
+
 class TestRankPrefix:
     """The chunks in the prompt are the best ones: no rank is left out before the last."""
 
@@ -292,6 +317,25 @@ class TestRankPrefix:
         script("retrieval", hits=[{"rank": rank, "chunk_id": f"c#{n}"} for n, rank in enumerate(ranks)])
         script.call("c1", "one two", {"producer": "rag", "text": "one ", "source_id": "c#1"})
         assert check(script.record(), "rank_prefix").status == status
+
+    def test_each_search_has_ranks_of_its_own(self) -> None:
+        """The second of one search stands for no other search's second."""
+        for second, status in ((["d", "c"], "pass"), (["c", "d"], "fail")):
+            script = Script()
+            script("retrieval", hits=[{"rank": n, "chunk_id": chunk} for n, chunk in enumerate("ab", 1)])
+            script("retrieval", hits=[{"rank": n, "chunk_id": chunk} for n, chunk in enumerate(second, 1)])
+            texts = [{"producer": "rag", "text": f"text {chunk} ", "source_id": chunk} for chunk in "abd"]
+            script.call("c1", "So: text a text b text d ", *texts)
+            assert check(script.record(), "rank_prefix").status == status
+
+    def test_the_rule_is_that_of_the_chunk_that_was_skipped(self) -> None:
+        """One search may stop and another skip: each is held to its own rule."""
+        for rule, status in (("continue", "pass"), ("break", "fail")):
+            script = Script()
+            script("retrieval", hits=[{"rank": n, "chunk_id": f"c{n}"} for n in (1, 2)], dropped=["c1"], rule=rule)
+            script("retrieval", dropped=[], rule="break" if rule == "continue" else "continue")
+            script.call("c1", "So: two", {"producer": "rag", "text": "two", "source_id": "c2"})
+            assert check(script.record(), "rank_prefix").status == status
 
 
 class TestTokenIdentity:
@@ -330,7 +374,8 @@ class TestTokenIdentity:
         """Only the provider knows how they are rendered."""
         found = self.found({"prompt_tokens": 9}, tools=[{"name": "f"}], response_format={"type": "json_object"})
         assert found.status == "unknown"
-        assert found.detail.endswith("6 more; candidates: tools, response format")
+        assert "6 more; candidates: " in found.detail
+        assert found.detail.endswith("tools, response format, a system message of the host's")
 
     def test_a_gap_with_an_image_is_named(self) -> None:
         """Its tokens are in no text."""

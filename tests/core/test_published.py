@@ -75,7 +75,7 @@ def test_one_call() -> None:
         },
         "ms": {"search": 41, "answer": 812},
     }
-    assert set(found) - set(NAMES) == {"evidence", "census", "verdict", "origin", "user", "conversation_id"}
+    assert set(found) - set(NAMES) == {"evidence", "census", "tokens", "verdict", "origin", "user", "conversation_id"}
     assert "calls" not in found
 
 
@@ -107,7 +107,7 @@ def test_several_calls() -> None:
         ("k1", 1, "public"),
         ("k2", 2, "m-2"),
     ]
-    assert set(first) - {"call", "number", "evidence", "census"} == {*CALL, *ANSWER}
+    assert set(first) - {"call", "number", "evidence", "census", "tokens"} == {*CALL, *ANSWER}
     assert set(second) - set(first) == {"unfinished"}
     assert second["output"] is None
     assert second["prompt"] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from otel_prompt_trace.core.replies import ReplyReader, decode_body, read_reply
+from otel_prompt_trace.core.usage import normalize
 
-_REQUESTS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "cassettes" / "requests.jsonl"
+_CORPUS = os.environ.get("PROMPT_TRACE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus"
+_REQUESTS = Path(_CORPUS) / "cassettes" / "requests.jsonl"
 _PATHS = {
     r"/chat/completions$": "openai.chat",
     r"/v1/completions$": "openai.completions",
@@ -84,3 +87,42 @@ def test_recorded_streams_arrive_in_chunks_of_any_size() -> None:
             assert reader.ended or api == "bedrock.converse", cassette
             assert reader.fields(complete=True) == at_once, cassette
     assert streamed > 5
+
+
+@pytest.mark.corpus
+def test_the_usage_of_every_recorded_reply_has_one_meaning() -> None:
+    """Input is what the model was given: with a total that covers all, it is the total less what was written."""
+    told: Counter[str] = Counter()
+    for cassette, api, status, content_type, body in _recorded():
+        usage = read_reply(api, status, content_type, body).get("usage")
+        if not isinstance(usage, dict):
+            continue
+        found = normalize(usage)
+        assert normalize(found) == found, cassette
+        assert found["input_tokens"] > 0, (cassette, usage)
+        assert found["input_tokens"] >= found.get("cached_tokens", 0), (cassette, usage)
+        total = next(
+            (usage[name] for name in ("total_tokens", "totalTokens", "totalTokenCount") if name in usage), None
+        )
+        if total is not None:
+            beside = usage.get("toolUsePromptTokenCount", 0)
+            assert found["input_tokens"] + found.get("output_tokens", 0) + beside == total, (cassette, usage)
+            told[f"{api} with a total"] += 1
+        told[api] += 1
+        told[f"{api} with cached tokens"] += bool(found.get("cached_tokens"))
+    apis = {"openai.chat", "openai.responses", "anthropic.messages", "google.generate", "bedrock.converse"}
+    assert apis | {"cohere.chat", "ollama.chat"} <= {name for name, number in told.items() if number}
+    assert told["anthropic.messages with cached tokens"] > 0
+    assert told["openai.chat with cached tokens"] > 0
+    assert told["openai.chat with a total"] > 50
+
+
+@pytest.mark.corpus
+def test_a_prompt_that_was_summarized_first_is_counted_as_it_was_sent() -> None:
+    """One recorded reply of Anthropic's has 220 input tokens at the top, and 55,196 of the request in a round of it."""
+    found = [
+        normalize(read_reply(api, status, content_type, body).get("usage"))["input_tokens"]
+        for cassette, api, status, content_type, body in _recorded()
+        if "compaction_end_to_end" in cassette and status < 400
+    ]
+    assert 55_196 in found
