@@ -24,8 +24,9 @@ from otel_prompt_trace.batch.payloads import Outcome, PayloadReader, list_qids, 
 from otel_prompt_trace.batch.report import CallRow, CensusReport, Unjoined
 from otel_prompt_trace.batch.rows import Row
 from otel_prompt_trace.batch.tables import require_batch
-from otel_prompt_trace.core.counting import CountTokens
+from otel_prompt_trace.core.counting import CountTokens, TokenCounts
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.template import track
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -140,6 +141,7 @@ class _Run:
             span_problems=tuple(self._span_problems),
             payload_problems=tuple(self._payload_problems),
             left_out=() if archive is None else archive.left_out,
+            templates=tuple(track(_template_counts(row) for row in sorted(self._calls, key=_when))),
             written=tables.written,
         )
 
@@ -209,6 +211,17 @@ class _Run:
 def _report_row(row: Row) -> CallRow:
     names = ("qid", "call", "number", "total", "covered", "unaccounted", "unlocatable", "verdict", "span_joined")
     return CallRow(**{name: row[name] for name in names}, reasons=tuple(row["reasons"]))
+
+
+def _when(row: Row) -> tuple[int, str, int]:
+    return row["ts"] or 0, row["qid"], row["number"]
+
+
+def _template_counts(row: Row) -> tuple[str, int, TokenCounts]:
+    counts = TokenCounts(
+        row["model"], row["prompt_tokens"], around=row["template_around"], between=row["template_between"]
+    )
+    return row["qid"], row["number"], counts
 
 
 def _unjoined(join: Row) -> Unjoined:

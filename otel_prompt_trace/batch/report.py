@@ -13,6 +13,7 @@ from typing import Any
 
 from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.template import TemplateTrack
 from otel_prompt_trace.core.verdict import Verdict, worst
 
 COLUMNS = ("qid", "call", "total", "covered", "unaccounted", "unlocatable", "verdict", "reasons", "span")
@@ -97,6 +98,7 @@ class CensusReport:
         span_problems: what of the archives could not be read.
         payload_problems: what of the store could not be read or interpreted.
         left_out: files of the given folders that were not read, by their names.
+        templates: for each model, the tokens of its calls' template, and where they changed.
         written: the Parquet files.
     """
 
@@ -114,6 +116,7 @@ class CensusReport:
     span_problems: tuple[Problem, ...] = ()
     payload_problems: tuple[Problem, ...] = ()
     left_out: tuple[Path, ...] = ()
+    templates: tuple[TemplateTrack, ...] = ()
     written: tuple[Path, ...] = ()
 
     @property
@@ -167,6 +170,8 @@ class CensusReport:
             yield f"{self.spans} spans in {self.span_lines} lines{repeated}; {self.joins.get('joined', 0)} joins"
         if self.erased:
             yield f"{self.erased} erased queries are hidden"
+        for template in self.templates:
+            yield encodable(template.sentence)
         for title, items in self._named():
             if items:
                 yield f"{title}: {len(items)}"
@@ -207,6 +212,7 @@ class CensusReport:
                 for problem in self.problems
             ],
             "left_out": [encodable(str(path)) for path in self.left_out],
+            "templates": [encodable(template.sentence) for template in self.templates],
             "written": [encodable(str(path)) for path in self.written],
         }
 

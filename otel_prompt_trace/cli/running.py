@@ -9,10 +9,12 @@ import sys
 
 import click
 
-from otel_prompt_trace.cli import batch, delivery, demo, diagnosing, doctor, grading, reading
+from otel_prompt_trace.cli import batch, comparing, delivery, demo, diagnosing, doctor, grading, reading
 from otel_prompt_trace.cli.app import group
 from otel_prompt_trace.cli.output import printable
 from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError
+
+MODULES = (demo, reading, grading, diagnosing, comparing, batch, delivery, doctor)
 
 NOT_FOUND, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -25,7 +27,7 @@ def run(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that has no é still shows which character stands there
             stream.reconfigure(errors="backslashreplace")
-    for module in (demo, reading, grading, diagnosing, batch, delivery, doctor):
+    for module in MODULES:
         for command in module.COMMANDS:
             group.add_command(command)
     try:

@@ -96,6 +96,13 @@ def parts_of(runs: Any) -> BodyParts | None:
     return BodyParts(Split(segments, parts.prompt.outside), parts.visible)
 
 
+def value_of(runs: Any) -> Any:
+    """A stored body as JSON, with fillers for what was cut (not to be changed); None for what can't be read."""
+    text, _ = _filled(runs)
+    read = None if text is None else read_body(text)
+    return None if read is None else read.value
+
+
 def read_body(text: str) -> ReadBody | None:
     """A body's value and parts; None for what is no JSON. Kept for the few bodies that are being looked at.
 
