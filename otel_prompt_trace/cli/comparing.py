@@ -65,7 +65,7 @@ def _call(source: Records, reference: str, number: int | None, day: date | None)
     if numbered is not None and number is None:
         reference, number = numbered["qid"], int(numbered["call"])
     record = source.get(source.resolve(reference, day), day)
-    return record.qid, choose_call(grade(record, count_tokens), number, "--call")
+    return record.qid, choose_call(record.qid, grade(record, count_tokens).calls, number)
 
 
 def _size(call: CallGrade) -> str:

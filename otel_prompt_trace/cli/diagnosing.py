@@ -59,7 +59,8 @@ def diagnose_command(
         raise click.UsageError("--expect takes a text or a chunk id, not nothing")
     source = records(settings)
     record = source.get(source.resolve(qid, day), day)
-    call = choose_call(grade(record, count_tokens), number) if record.calls or number is not None else None
+    calls = grade(record, count_tokens).calls
+    call = choose_call(record.qid, calls, number) if calls or number is not None else None
     told = None if manifest is None else _read(manifest, expected, record)
     found = diagnose(record, expected, call, told, taken_as=taken_as)
     if json_:

@@ -12,6 +12,7 @@ import click
 from rich.text import Text
 
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, damage, places, records
+from otel_prompt_trace.cli.choosing import choose_call
 from otel_prompt_trace.cli.output import console, mark, print_json, printable, shorten, table, words
 from otel_prompt_trace.core.bodies.runs import rebuild
 from otel_prompt_trace.core.events import Event
@@ -77,11 +78,13 @@ def get(settings: Settings, qid: str, day: date | None, body: bool, number: int 
     source = records(settings)
     record = source.get(source.resolve(qid, day), day)
     if body:
-        sys.stdout.buffer.write(_body(_call(record, number), source))
+        sys.stdout.buffer.write(_body(choose_call(record.qid, record.calls, number), source))
         sys.stdout.buffer.flush()
         return
     shape = published(record, grade(record, count_tokens))
-    print_json(shape["calls"][_call(record, number).number - 1] if number and "calls" in shape else shape)
+    if number and "calls" in shape:
+        shape = choose_call(record.qid, shape["calls"], number)
+    print_json(shape)
 
 
 @click.command()
@@ -169,6 +172,9 @@ def _show_call(graded: CallGrade) -> None:
         ]
         rows += [("gap", f"{g.path} [{g.start}:{g.end}]", len(g), shorten(g.text)) for g in census.gaps]
     total = f"{census.total:,} characters, {census.unaccounted:,} unaccounted" if census else "no prompt recorded"
+    tokens = graded.tokens
+    if tokens.template is not None:
+        total += f"; {tokens.prompt:,} tokens: {tokens.chunks:,} of chunks, {tokens.template:,} of the template"
     heading = (f"\ncall {graded.call.number}", "bold"), f"  {total}  ", (graded.verdict, "bold"), reasons
     console().print(Text.assemble(*heading))
     if graded.call.prompt is not None:
@@ -212,16 +218,6 @@ def _segments(call: Call) -> list[tuple[Any, ...]]:
         )
         for segment in segments
     ]
-
-
-def _call(record: Record, number: int | None) -> Call:
-    if not record.calls:
-        raise NotFound(f"{record.qid} has no call")
-    if number is None and len(record.calls) > 1:
-        raise NotFound(f"{record.qid} has {len(record.calls)} calls: say which with --call 1 to {len(record.calls)}")
-    if number is not None and number > len(record.calls):
-        raise NotFound(f"{record.qid} has {len(record.calls)} call(s), no call {number}")
-    return record.calls[(number or 1) - 1]
 
 
 def _body(call: Call, source: Records) -> bytes:

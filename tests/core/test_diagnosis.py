@@ -300,6 +300,12 @@ class TestQuotes:
         assert shared or found is None
         assert found is None or (found in one and found in other and len(found) >= LEAST)
 
+    def test_a_source_that_repeats_its_beginning(self) -> None:
+        """The place that is quoted is not the first that begins so."""
+        start, rest = "It is said in the rul", "es that parcels are kept. "
+        source = f"{start}ing of May, and more. {start}{rest}"
+        assert longest_quote(source, f"{start}{rest}") == (start + rest).strip()
+
     def test_it_is_not_quadratic(self) -> None:
         """A hundred thousand characters of one letter on both sides."""
         assert longest_quote("a" * 100_000, "a" * 100_000) == "a" * 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from otel_prompt_trace.core.text import as_text, sha256_text
 Value = Literal[0, 1] | None
 Judged = tuple[Value, str]
 _NAMED = 5
+_TELLING = 3  # characters of an id
 
 
 def indexed(facts: Facts) -> Judged:
@@ -80,8 +82,15 @@ def used(facts: Facts) -> Judged:
         quote = longest_quote(source, answer)
         if quote is not None:
             return 1, f'{len(quote)} characters are quoted in the answer: "{quote[:60]}"'
-    cited = next((chunk for chunk in facts.chunks if chunk in answer), None)
+    cited = next((chunk for chunk in facts.chunks if _names(answer, chunk)), None)
     return None, f"the answer names {cited} and quotes none of it" if cited else "the answer quotes none of it"
+
+
+def _names(answer: str, chunk: str) -> bool:
+    """Whether an answer cites an id: in brackets, or as a word that is long enough to be no other."""
+    if f"[{chunk}]" in answer:
+        return True
+    return len(chunk) >= _TELLING and re.search(rf"(?<!\w){re.escape(chunk)}(?!\w)", answer) is not None
 
 
 def _chunk_rendered(facts: Facts, census: Census) -> Judged:

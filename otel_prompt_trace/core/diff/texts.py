@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-_PARTS = 400  # on either side, above which a stretch is not compared: that is quadratic
+_PARTS = 250  # on either side, above which a stretch is not compared: that is quadratic
 _LINES = 60
 _CONTEXT = 40  # characters
 _LONGEST = 240  # characters of a line as shown
