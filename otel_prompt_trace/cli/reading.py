@@ -25,7 +25,19 @@ from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 
 _TEXT_FIELDS = ("question", "output", "text", "comment", "result")
-_SHOWN = ("model", "evidence", "producer", "source_id", "trust", "top_k", "finish_reason", "name", "score", "error")
+_SHOWN = (
+    "model",
+    "evidence",
+    "producer",
+    "source_id",
+    "trust",
+    "top_k",
+    "rule",
+    "finish_reason",
+    "name",
+    "score",
+    "error",
+)
 
 
 @click.command()

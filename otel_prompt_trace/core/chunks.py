@@ -9,6 +9,7 @@ from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.pieces import Placed
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import as_text
+from otel_prompt_trace.core.usage import token_count
 
 
 def ids_of(hits: Iterable[Any]) -> list[str]:
@@ -49,8 +50,8 @@ def packed_tokens(record: Record) -> dict[str, int]:
     for packing in packings(record):
         chunks = packing.get("chunks")
         for chunk in chunks if isinstance(chunks, list) else ():
-            tokens = chunk.get("tokens") if isinstance(chunk, dict) else None
-            if isinstance(tokens, int) and not isinstance(tokens, bool):
+            tokens = token_count(chunk.get("tokens")) if isinstance(chunk, dict) else None
+            if tokens is not None:
                 counted[as_text(chunk.get("chunk_id"))] = tokens
     return counted
 

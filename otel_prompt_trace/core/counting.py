@@ -20,6 +20,7 @@ from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.chunks import located_chunks, packed_tokens
 from otel_prompt_trace.core.pieces import Placed
 from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.usage import token_count
 
 CountTokens = Callable[[str, str], "int | None"]  # (text, model) -> tokens; None without a public encoding
 Span = tuple[int, int]
@@ -54,8 +55,7 @@ def count_call(record: Record, call: Call, census: Census | None, count_tokens: 
     """The tokens of a call, by the application's own count and by ``count_tokens``."""
     model = call.encoding
     counter = _Counter(count_tokens, model)
-    own = (call.declared_request or call.request or {}).get("prompt_tokens")
-    prompt = own if isinstance(own, int) and not isinstance(own, bool) else None
+    prompt = token_count((call.declared_request or call.request or {}).get("prompt_tokens"))
     cut = call.prompt is None or any(segment.cuts for segment in call.prompt.segments)
     if call.prompt is not None and not cut and prompt is None:
         prompt = counter.all(segment.text for segment in call.prompt.segments)

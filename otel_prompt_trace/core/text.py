@@ -103,7 +103,12 @@ def as_text(value: object) -> str:
     """A value that should be a string, as one: what comes from outside may be of any type."""
     if isinstance(value, str):
         return value
-    return _digits(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _digits(value)
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # it holds an integer of more digits than are converted, or is too deep
+        return f"<{type(value).__name__}>"
 
 
 def sha256_text(text: str) -> str:

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_TOO_MANY = 2**63
+
 _INPUT = (
     "input_tokens",
     "prompt_tokens",
@@ -67,7 +69,7 @@ def normalize(usage: Any) -> dict[str, Any]:
     """
     if not isinstance(usage, Mapping):
         return {}
-    if "reported_input_tokens" in usage and _number(usage.get("input_tokens")) is not None:
+    if "reported_input_tokens" in usage and token_count(usage.get("input_tokens")) is not None:
         return dict(usage)
     usage = _given_first(usage)
     known: dict[str, Any] = {}
@@ -110,12 +112,12 @@ def _beside(usage: Mapping[str, Any]) -> list[int | None]:
     if any(name in usage for name in _INCLUDED):  # a proxy adds another dialect's fields to a count of its own
         return []
     for count, read, written, total in _APART:
-        given = _number(usage.get(count))
-        tokens = [_number(usage.get(read)), _number(usage.get(written))]
+        given = token_count(usage.get(count))
+        tokens = [token_count(usage.get(read)), token_count(usage.get(written))]
         if given is None or tokens == [None, None]:
             continue
         output = _output(usage)
-        if total is not None and output is not None and _number(usage.get(total)) == given + output:
+        if total is not None and output is not None and token_count(usage.get(total)) == given + output:
             return []  # whoever gives a total without them has them in the count
         return tokens
     return []
@@ -123,9 +125,9 @@ def _beside(usage: Mapping[str, Any]) -> list[int | None]:
 
 def _output(usage: Mapping[str, Any]) -> int | None:
     for name in _OUTPUT:
-        count = _number(usage.get(name))
+        count = token_count(usage.get(name))
         if count is not None:
-            return count + (_number(usage.get(_THOUGHTS.get(name, ""))) or 0)
+            return count + (token_count(usage.get(_THOUGHTS.get(name, ""))) or 0)
     return None
 
 
@@ -135,14 +137,15 @@ def _cached(usage: Mapping[str, Any]) -> int | None:
         return told
     for name in _DETAILS:
         details = usage.get(name)
-        if isinstance(details, Mapping) and _number(details.get("cached_tokens")) is not None:
-            return _number(details.get("cached_tokens"))
+        if isinstance(details, Mapping) and token_count(details.get("cached_tokens")) is not None:
+            return token_count(details.get("cached_tokens"))
     return _first(usage, _CACHED_FLAT)
 
 
 def _first(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
-    return next((number for name in names if (number := _number(usage.get(name))) is not None), None)
+    return next((number for name in names if (number := token_count(usage.get(name))) is not None), None)
 
 
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def token_count(value: object) -> int | None:
+    """The value if it can be a number of tokens."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else None

@@ -19,7 +19,9 @@ ODD: list[Any] = [MARKUP, "\x1b[31m", 1, -1.5, True, None, [], [1, None], {}, {"
 IN_WORDS = {"ts", "evidence", "producer", "source_id", "trust"}  # fields that the record itself makes strings of
 SHOWN = ["chars", "hits", "dropped", "ms", "ts", "model", "evidence", "producer", "source_id", "trust", "top_k",
          "finish_reason", "name", "score", "error", "unfinished", "question", "output", "text", "comment", "result",
-         "trace_id", "service", "attempt", "route", "scope", "span_id", "host", "status"]  # fmt: skip
+         "trace_id", "service", "attempt", "route", "scope", "span_id", "host", "status",
+         "rule", "packing", "chunk_tokens", "template_tokens", "usage", "parameters", "tools",
+         "index_version", "prompt", "messages", "segments"]  # fmt: skip
 
 
 def stored(folder: Path, lines: list[Any], qid: str = "q1", day: str = "2026-11-30") -> None:
@@ -105,6 +107,26 @@ def test_a_field_of_any_type_is_shown(run: Run, tmp_path: Path, places: list[str
     rows = [line for line in outcome.text.splitlines() if any(f" {kind} " in f" {line} " for kind in kinds)]
     assert len(rows) >= len(events)
     assert run("ls", *places).code == 0
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: ascii(value)[:20])
+def test_retrievals_of_any_type_are_told_of(run: Run, tmp_path: Path, places: list[str], value: Any) -> None:
+    """Each command ends with a code of its own, in words and in JSON, and obeys nothing."""
+    hit = {"rank": value, "chunk_id": value, "score": value, "text": value}
+    packing = {"budget": value, "tokens": value, "chunks": [{"chunk_id": value, "tokens": value}]}
+    lines = [
+        event(1, "retrieval", hits=[hit], dropped=[value], rule=value, top_k=value, packing=packing),
+        event(2, "piece", call="c", producer="rag", text="abc", source_id=value),
+        event(3, "request", call="c", prompt="say abc", model=value, parameters={"seed": value}, tools=value),
+        event(4, "response", call="c", output=[value], usage={"input_tokens": value}),
+    ]
+    stored(tmp_path / "store", lines)
+    asked = (["--expect", "a"], ["--expect", "abc x"])
+    for command in (*(["diagnose", "q1", *more] for more in asked), ["grade", "q1"], ["diff", "q1", "q1"]):
+        outcome = run(*command, *places)
+        assert outcome.code in {0, 1, 3}, outcome.err
+        assert "\x1b" not in outcome.text + outcome.err
+        assert run(*command, "--json", *places).json is not None
 
 
 @pytest.mark.usefixtures("installed")

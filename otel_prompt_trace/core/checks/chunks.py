@@ -6,6 +6,7 @@ from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.checks.check import Outcome
 from otel_prompt_trace.core.chunks import chunks_dropped, chunks_in_prompt, ids_of, rules_of_dropped
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.core.text import as_text
 
 
 def chunk_identity(record: Record, census: Census | None) -> Outcome:
@@ -45,7 +46,7 @@ def chunks_located(record: Record, census: Census | None) -> Outcome:
 def rank_prefix(record: Record, census: Census | None) -> Outcome:
     """The chunks in the prompt are the best of each retrieval, unless the application's rule skips what is too long."""
     kept, rules = set(chunks_in_prompt(record, census)), rules_of_dropped(record)
-    named_rules = {str(event["rule"]) for event in record.of("retrieval") if event.get("rule")}
+    named_rules = {as_text(event["rule"]) for event in record.of("retrieval") if event.get("rule")}
     only = named_rules.pop() if len(named_rules) == 1 else None
     passed: list[str] = []
     for event in record.of("retrieval"):
@@ -56,14 +57,14 @@ def rank_prefix(record: Record, census: Census | None) -> Outcome:
         if not inside:
             continue
         skipped = {chunk: rank for chunk, rank in ranks.items() if rank < max(inside) and rank not in inside}
-        names = ", ".join(str(rank) for rank in sorted(set(skipped.values())))
+        names = ", ".join(as_text(rank) for rank in sorted(set(skipped.values())))
         if not skipped:
-            passed.append(f"ranks {min(inside)} to {max(inside)}")
+            passed.append(f"ranks {as_text(min(inside))} to {as_text(max(inside))}")
         elif {rules.get(chunk) or only for chunk in skipped} == {"continue"}:
             passed.append(f"rank {names} was skipped, as the application's rule 'continue' may")
         else:
             rule = "; the rule 'break' stops at the first that does not fit" if only == "break" else ""
-            return "fail", f"rank {names} is missing while rank {max(inside)} is in the prompt{rule}"
+            return "fail", f"rank {names} is missing while rank {as_text(max(inside))} is in the prompt{rule}"
     return ("pass", "; ".join(passed)) if passed else ("unknown", "no retrieved chunk stands in the prompt")
 
 

@@ -10,6 +10,7 @@ from otel_prompt_trace.core.chunks import ids_of, packings
 from otel_prompt_trace.core.counting import TokenCounts
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.token_identity import TokenIdentity
+from otel_prompt_trace.core.usage import token_count
 
 _PER_JOINT = 1  # where two texts meet, their tokens are joined or parted: by how many, as a rule
 Range = tuple[int, int]
@@ -66,12 +67,12 @@ def _chunks_expected(record: Record) -> Range | None:
     """The tokens that the chunks of a prompt may take; None where nothing was declared of them."""
     retrieved = ids_of(record.retrieved)
     sizes = list(_declared(record, "chunk_tokens"))
-    packed = [tokens for packing in packings(record) if (tokens := _number(packing.get("tokens"))) is not None]
-    budgets = [budget for packing in packings(record) if (budget := _number(packing.get("budget"))) is not None]
+    packed = [tokens for packing in packings(record) if (tokens := token_count(packing.get("tokens"))) is not None]
+    budgets = [budget for packing in packings(record) if (budget := token_count(packing.get("budget"))) is not None]
     joints = _PER_JOINT * (2 * len(retrieved) + 2)
     if not sizes:
         return (max(0, sum(packed) - joints), sum(packed) + joints) if packed else None
-    asked = [n for event in record.of("retrieval") if (n := _number(event.get("top_k"))) is not None]
+    asked = [n for event in record.of("retrieval") if (n := token_count(event.get("top_k"))) is not None]
     top_k = sum(asked) if asked else len(retrieved)
     there = min(top_k, len(retrieved)) if retrieved else top_k
     smallest, largest = min(low for low, _ in sizes), max(high for _, high in sizes)
@@ -94,17 +95,13 @@ def _declared(record: Record, name: str) -> Iterator[Range]:
     """A number stands for at most that many; a pair for the least and the most."""
     for event in record.of("retrieval"):
         value: Any = event.get(name)
-        if _number(value) is not None:
+        if token_count(value) is not None:
             yield 0, value
         elif isinstance(value, list | tuple) and len(value) == 2:
-            low, high = _number(value[0]), _number(value[1])
+            low, high = token_count(value[0]), token_count(value[1])
             if low is not None and high is not None and low <= high:
                 yield low, high
 
 
 def _shown(span: Range) -> str:
     return str(span[0]) if span[0] == span[1] else f"{span[0]} to {span[1]}"
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -47,8 +47,8 @@ def retrieved(facts: Facts) -> Judged:
     found = facts.retrieved
     if found is not None:
         hit = facts.hits[found]
-        score = "" if hit.get("score") is None else f", score {hit['score']}"
-        return 1, f"{found}: rank {hit.get('rank')} of {len(facts.hits)}{score}"
+        score = "" if hit.get("score") is None else f", score {as_text(hit['score'])}"
+        return 1, f"{found}: rank {as_text(hit.get('rank'))} of {len(facts.hits)}{score}"
     if facts.nameless:
         return None, f"{facts.nameless} of {len(facts.record.retrieved)} hits have no id"
     named = f"not among the {len(facts.hits)} hits"
@@ -135,7 +135,9 @@ def _dropped(facts: Facts, chunk: str) -> str:
     rule, tokens = facts.rules[chunk], packed_tokens(facts.record).get(chunk)
     by = f"by the rule '{rule}'" if rule else "by a rule that was not named"
     budget = next((p["budget"] for p in packings(facts.record) if isinstance(p.get("budget"), int)), None)
-    out_of = "" if tokens is None or budget is None else f": {tokens} tokens, out of a budget of {budget}"
+    out_of = (
+        "" if tokens is None or budget is None else f": {as_text(tokens)} tokens, out of a budget of {as_text(budget)}"
+    )
     return f"the application dropped {chunk} {by}{out_of}"
 
 
@@ -164,7 +166,7 @@ def _changed(facts: Facts, manifest: Manifest) -> str:
 def _last_score(facts: Facts) -> str:
     scores = (hit["score"] for hit in facts.hits.values() if isinstance(hit.get("score"), int | float))
     last = next(scores, None)
-    return "" if last is None else f"; the last of them has score {last}"
+    return "" if last is None else f"; the last of them has score {as_text(last)}"
 
 
 def _listed(names: list[str]) -> str:
