@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from otel_prompt_trace.capture.feedback import feedback
     from otel_prompt_trace.capture.middleware import ASGIMiddleware, WSGIMiddleware
     from otel_prompt_trace.capture.opening import query
+    from otel_prompt_trace.capture.placement import place, placement, placements
     from otel_prompt_trace.capture.query import Query
     from otel_prompt_trace.core.census import Census, Gap, census
     from otel_prompt_trace.core.derive import derive
     from otel_prompt_trace.core.grade import Grade, grade
     from otel_prompt_trace.core.pieces import Piece
+    from otel_prompt_trace.core.placement import Placement, Rendered
     from otel_prompt_trace.core.prompt import Prompt
     from otel_prompt_trace.core.record import Record
     from otel_prompt_trace.exceptions import PromptTraceError
@@ -48,11 +50,13 @@ _HOME = {
     "Grade": "core.grade",
     "PayloadStore": "store",
     "Piece": "core.pieces",
+    "Placement": "core.placement",
     "Prompt": "core.prompt",
     "PromptTraceError": "exceptions",
     "Query": "capture.query",
     "Receipt": "pipeline.accounting",
     "Record": "core.record",
+    "Rendered": "core.placement",
     "WSGIMiddleware": "capture.middleware",
     "aflush": "installation",
     "census": "core.census",
@@ -64,6 +68,9 @@ _HOME = {
     "grade": "core.grade",
     "install": "installation",
     "open_store": "store",
+    "place": "capture.placement",
+    "placement": "capture.placement",
+    "placements": "capture.placement",
     "query": "capture.opening",
     "uninstall": "installation",
 }
@@ -76,11 +83,13 @@ __all__ = [
     "Grade",
     "PayloadStore",
     "Piece",
+    "Placement",
     "Prompt",
     "PromptTraceError",
     "Query",
     "Receipt",
     "Record",
+    "Rendered",
     "WSGIMiddleware",
     "__version__",
     "aflush",
@@ -93,6 +102,9 @@ __all__ = [
     "grade",
     "install",
     "open_store",
+    "place",
+    "placement",
+    "placements",
     "query",
     "uninstall",
 ]
