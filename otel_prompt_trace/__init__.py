@@ -13,6 +13,9 @@ query's id, the qid.
             call.respond(output="…", finish_reason="stop", usage={"input_tokens": 12, "output_tokens": 3})
 
 Names load when they are first used, so that importing the package costs an application next to nothing.
+
+PYTEST_DONT_REWRITE: pytest would warn of a package with a plugin that is imported before it, as under
+``opentelemetry-instrument pytest``.
 """
 
 from __future__ import annotations
