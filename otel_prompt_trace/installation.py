@@ -66,12 +66,10 @@ def install(
         running = current()
         if running is None or running.settings != loaded:
             provider = tracer_provider or trace.get_tracer_provider()
-            resource = _resource(provider)
-            rules = _wire_rules(loaded, resource.get("service", ""))
-            runtime = Runtime(
-                loaded, _open_payloads, sources=sources, resource=resource, tracer_provider=tracer_provider
-            )
+            rules = _wire_rules(loaded)
+            runtime = Runtime(loaded, _open_payloads, sources=sources, tracer_provider=tracer_provider)
             runtime.wire = rules
+            runtime.describe(_resource(provider))
             before = set_current(runtime)
             if before is not None:
                 _detach()
@@ -139,6 +137,8 @@ def attach(tracer_provider: Any = None) -> bool:
     from otel_prompt_trace.diversion.provider import Diversion
 
     if not any(getattr(found, "provider", None) is provider for found in _installed):
+        if not runtime.diverting:  # installed before the provider was there to say what service this is
+            runtime.describe(_resource(provider))
         _installed.append(Diversion(runtime, provider, keep=runtime.settings.spans == "copy"))
     if not any(isinstance(found, LogDoor) for found in _installed):  # there is one of each in a process
         _installed.append(LogDoor())
@@ -154,12 +154,12 @@ def notes() -> list[str]:
     return [note for found in _installed for note in getattr(found, "notes", ())]
 
 
-def _wire_rules(settings: Settings, service: str) -> Rules | None:
+def _wire_rules(settings: Settings) -> Rules | None:
     if settings.wire == "off":
         return None
     from otel_prompt_trace.wire.rules import Rules
 
-    return Rules(settings.wire_allow, settings.wire_deny, settings.wire_apis, service)
+    return Rules(settings.wire_allow, settings.wire_deny, settings.wire_apis)
 
 
 def _capture_wire() -> None:

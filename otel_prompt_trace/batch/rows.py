@@ -142,12 +142,7 @@ def span_ids(call: Call) -> dict[tuple[str, str], None]:
     """Trace and span ids under which the call was recorded or seen, each once, the request's own first."""
     ids: dict[tuple[str, str], None] = {}
     for event in call.requests or call.responses:
-        trace_id = event.get("trace_id")
-        ids.update(_pair(trace_id, event.get("span_id")))
-        seen = event.get("seen")
-        for sighting in seen if isinstance(seen, list) else ():
-            if isinstance(sighting, dict):
-                ids.update(_pair(sighting.get("trace_id", trace_id), sighting.get("span_id")))
+        ids.update(_pair(event.get("trace_id"), event.get("span_id")))
     for told in call.seen:
         ids.update(_pair(told.trace_id, told.span_id))
     return ids

@@ -13,6 +13,7 @@ from otel_prompt_trace.core import attributes
 from otel_prompt_trace.core.placement import Rendered
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.secret_places import holds_secrets, without_secrets
+from otel_prompt_trace.core.withheld import TELLING
 from otel_prompt_trace.pipeline.flags import LINES, REQUEST
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _MAY_HOLD = frozenset({"tools", "response_format", "parameters"})
-_TELLING = 8  # characters; a shorter secret stands in many a text that has nothing to do with it
 _SHORT = 500  # characters; below 2,048 bytes hashing keeps the GIL
 # A value of another type (a date, a UUID) would be packed as its text, and pass for a prompt that was one.
 _PACKED = (str, Prompt, list, tuple, dict, bytes)
@@ -164,7 +164,7 @@ class Call:
                 return digest(secret)
 
             self._fields |= without_secrets(given, noted)
-            self._query.withhold(secret for secret in secrets if len(secret) >= _TELLING)  # wherever they are quoted
+            self._query.withhold(secret for secret in secrets if len(secret) >= TELLING)  # wherever they are quoted
 
     def _respond(self, event: Event) -> None:
         runtime = self._query.runtime

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from otel_prompt_trace.capture.context import current_call, current_query
 from otel_prompt_trace.capture.guard import never_raises
 from otel_prompt_trace.core.pieces import check_labels
+from otel_prompt_trace.core.withheld import texts_of
 from otel_prompt_trace.current import current
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def declare(
         trust: owner, policy, tool, child, retrieved, user or unknown.
         policy: ``hash`` keeps a keyed digest and the length in place of the text: here, and wherever it stands in what
             is recorded of the query, and of queries within it, from now on. Declare it before the call that sends it.
+            Of a JSON value that holds for each of its strings and names of eight characters or more.
         inline: it rides inside another declared text, and owns its characters there.
 
     Raises:
@@ -67,8 +69,7 @@ def _declare(producer: str, text: Any, source_id: str | None, trust: str, policy
         event["source_id"] = str(source_id)
     if policy != "store":
         event["policy"] = policy
-        if isinstance(text, str):
-            query.withhold([text])
+        query.withhold([text] if isinstance(text, str) else texts_of(event["value"]))
     if inline:
         event["inline"] = True
     call = current_call()

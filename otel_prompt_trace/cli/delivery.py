@@ -13,7 +13,7 @@ from otel_prompt_trace.core.qid import is_qid
 from otel_prompt_trace.exceptions import NotFound
 from otel_prompt_trace.pipeline.drain import DrainReport, drain
 from otel_prompt_trace.pipeline.reading import survey
-from otel_prompt_trace.pipeline.watching import Stop, watch_spool
+from otel_prompt_trace.pipeline.watching import Stop, swept_by, watch_spool
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.store import PayloadStore, open_store
@@ -44,18 +44,18 @@ def ship(settings: Settings, watch: bool, interval: float, json_: bool) -> int:
                 store,
                 interval=interval,
                 stop=stop,
-                delivered=lambda report: _tell(report, store, [], json_),
+                delivered=lambda report: _tell(report, store, json_),
                 failed=lambda error: click.echo(f"prompt-trace: {printable(str(error))}", err=True),
             )
         return 0
     with progress("shipping") as step:
         report = drain(settings.spool, store, progress=step)
-    swept = [receipt.qid for receipt in store.sweep() if receipt.deleted or receipt.remaining]
-    _tell(report, store, swept, json_)
+    report.swept += swept_by(store)
+    _tell(report, store, json_)
     return 1 if report.problems else 0
 
 
-def _tell(report: DrainReport, store: PayloadStore, swept: list[str], json_: bool) -> None:
+def _tell(report: DrainReport, store: PayloadStore, json_: bool) -> None:
     problems = [str(problem) for problem in report.problems]
     if json_:
         print_json(
@@ -66,7 +66,7 @@ def _tell(report: DrainReport, store: PayloadStore, swept: list[str], json_: boo
                 "left_to_running_processes": report.alive,
                 "set_aside": report.set_aside,
                 "problems": problems,
-                "swept": swept,
+                "swept": report.swept,
             }
         )
         return
@@ -74,6 +74,8 @@ def _tell(report: DrainReport, store: PayloadStore, swept: list[str], json_: boo
         f"{report.events} event(s) of {report.queries} query(ies) from {report.files} file(s) are in {store.url}; "
         f"{report.alive} file(s) belong to running processes."
     )
+    for qid in report.swept:
+        click.echo(f"{qid} was erased: what had arrived under it since is deleted.")
     for line in (*problems, *(f"set aside: {path}" for path in report.set_aside)):
         click.echo(f"prompt-trace: {printable(line)}", err=True)
 

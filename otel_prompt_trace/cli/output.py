@@ -86,7 +86,7 @@ def progress(title: str) -> Iterator[Callable[[int, int | None], None]]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
+        disable=sys.stderr is None or not sys.stderr.isatty(),  # None where it was closed
     )
     with bar:
         task = bar.add_task(title, total=None)

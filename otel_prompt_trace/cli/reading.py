@@ -177,11 +177,12 @@ def _show_call(graded: CallGrade) -> None:
         table(("state", "producer", "characters", ""), rows)
     for attempt in graded.call.attempts:
         became = attempt.status or attempt.error or ("unfinished" if attempt.unfinished else "")
-        took = "" if attempt.ms is None else f", {attempt.ms} ms"
-        console().print(Text(f"attempt {attempt.number} as sent to {printable(attempt.host)}: {became}{took}"))
+        took = "" if attempt.ms is None else f", {as_text(attempt.ms)} ms"
+        sent = f"attempt {as_text(attempt.number)} as sent to {attempt.host}: {as_text(became)}{took}"
+        console().print(Text(printable(sent)))
     for seen in graded.call.seen:
-        told = f"told by {seen.route} of {printable(seen.scope) or '?'}, span {seen.span_id}"
-        console().print(Text(told + _difference(seen.difference)))
+        told = f"told by {seen.route} of {seen.scope or '?'}, span {as_text(seen.span_id)}"
+        console().print(Text(printable(told + _difference(seen.difference))))
     table(("", "check", "detail"), [(mark(c.status), c.name, c.detail) for c in graded.checks])
 
 

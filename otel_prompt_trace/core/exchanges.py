@@ -9,7 +9,7 @@ from otel_prompt_trace.core.bodies.apis import model_in_path
 from otel_prompt_trace.core.bodies.runs import as_runs, read_body
 from otel_prompt_trace.core.conventions.request_bodies import settings_of
 from otel_prompt_trace.core.events import Event
-from otel_prompt_trace.core.text import sha256_bytes
+from otel_prompt_trace.core.text import as_text, sha256_bytes
 
 
 def received(event: Event) -> Event:
@@ -30,7 +30,7 @@ def _request(event: Event, body: bytes) -> Event:
         return read
     read["parts"] = found.parts.sizes(text)
     settings = settings_of(found.value)
-    model = settings.get("model") or model_in_path(str(event.get("path", "")))
+    model = settings.get("model") or model_in_path(as_text(event.get("path", "")))
     if model is not None:
         read["model"] = str(model)
     if settings.get("temperature") is not None:
@@ -54,4 +54,5 @@ def _response(event: Event) -> Event:
         found["unread"] = undecoded
     if reader.ended:
         read = {name: item for name, item in read.items() if name not in ("unfinished", "error")}
-    return {**read, **found, "bytes": len(event["raw"])}
+    unkept = event.get("unkept")
+    return {**read, **found, "bytes": len(event["raw"]) + (unkept if isinstance(unkept, int) else 0)}

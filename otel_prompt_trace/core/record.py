@@ -267,14 +267,14 @@ def _as_sent(call: Call) -> Call:
 
 
 def _attempts(requests: Iterable[Event], responses: Iterable[Event]) -> Iterable[Attempt]:
-    ended = {event.get("attempt"): event for event in responses if event.get("evidence") == "wire"}
+    ended = {_number(event.get("attempt")): event for event in responses if event.get("evidence") == "wire"}
     for request in requests:
         if request.get("evidence") != "wire":
             continue
-        number = request.get("attempt")
+        number = _number(request.get("attempt"))
         response = ended.get(number, {})
         yield Attempt(
-            number=_number(number) or 1,
+            number=number or 1,
             host=as_text(request.get("host")),
             path=as_text(request.get("path")),
             status=_number(response.get("status")),

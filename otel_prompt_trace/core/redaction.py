@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 Found: TypeAlias = "tuple[int, int] | tuple[int, int, str]"
@@ -51,13 +53,18 @@ def redactor(given: Any) -> Redactor:
         return _by_pattern(given)
     if callable(given):
         return given  # type: ignore[no-any-return]
-    several = [redactor(item) for item in given]
+    return _AllOf(tuple(redactor(item) for item in given))
 
-    def all_of(text: str) -> Iterable[Found]:
-        for one in several:
+
+@dataclass(frozen=True, slots=True)
+class _AllOf:
+    """What any of them finds; equal where it is made of the same."""
+
+    several: tuple[Redactor, ...]
+
+    def __call__(self, text: str) -> Iterable[Found]:
+        for one in self.several:
             yield from one(text)
-
-    return all_of
 
 
 def places(redact: Redactor, text: str) -> Sequence[tuple[int, int, str]]:
@@ -81,6 +88,7 @@ def _place(found: Any, length: int) -> tuple[int, int, str]:
     return start, end, f"{LABEL}:{found[2]}" if named else LABEL
 
 
+@cache
 def _by_pattern(name: str) -> Redactor:
     pattern = _PATTERNS[name]
 

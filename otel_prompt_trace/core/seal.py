@@ -205,8 +205,8 @@ def _withhold(
         sealed[number] = _cut_request(events[number], prompt, cuts, policy, hidden, digest)
     for number, event in enumerate(events):
         if event["kind"] == "piece":
-            tells = number in telling or hidden.stand_in(pieces[number].text)
-            sealed[number] = _seal_piece(event, places.get(number), number in withheld or tells, policy, digest)
+            kept = number not in withheld and number not in telling and not hidden.stand_in(pieces[number].text)
+            sealed[number] = _seal_piece(event, places.get(number), not kept, policy, digest)
         elif number not in splits and (policy != "store" or (event["kind"] == "request" and hidden)):
             sealed[number] = _cut_fields(event, policy if policy != "store" else "hash", digest)
     return sealed

@@ -17,6 +17,7 @@ from otel_prompt_trace.core.conventions.message_events import Carried
 from otel_prompt_trace.core.conventions.projection import Projection
 from otel_prompt_trace.core.conventions.projection import project as read
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.text import as_text
 
 _COMMON = ("v", "qid", "ts", "writer", "seq", "trace_id", "span_id", "service", "service_version", "environment")
 _STRENGTH = {"hook": 0, "attributes": 1, "log": 2}
@@ -37,8 +38,8 @@ def sightings(events: Iterable[Event], call: str) -> tuple[Sighting, ...]:
     """Everything that told of a call."""
     return tuple(
         Sighting(
-            str(e.get("route")),
-            str(e.get("scope") or ""),
+            as_text(e.get("route")),
+            as_text(e.get("scope") or ""),
             e.get("trace_id"),
             e.get("span_id"),
             e["difference"] if isinstance(e.get("difference"), Mapping) else None,
@@ -72,6 +73,7 @@ def projected(events: list[Event]) -> list[Event]:
 def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
     requested = any(event["kind"] == "request" for event in own)
     answered = any(event["kind"] == "response" and not event.get("unfinished") for event in own)
+    left = {"unfinished": True} if all(event.get("unfinished") for event in told) else {}  # no span of it ended
     for event in sorted(told, key=_rank):
         projection = read_content(event)
         evidence = "hook" if event.get("route") == "hook" else "attributes"
@@ -80,7 +82,7 @@ def _of_call(call: Any, told: list[Event], own: list[Event]) -> Iterator[Event]:
             yield _made(event, "request", {"call": call, "evidence": evidence, **projection.request, **_lost(event)})
         if projection.response is not None and not answered:
             answered = "output" in projection.response
-            yield _made(event, "response", {"call": call, **projection.response})
+            yield _made(event, "response", {"call": call, **projection.response, **left})
         yield from _retrieval(event, projection)
 
 
@@ -90,7 +92,7 @@ def _lost(event: Event) -> dict[str, Any]:
 
 
 def _rank(event: Event) -> tuple[bool, int]:
-    return bool(event.get("sighting")), _STRENGTH.get(str(event.get("route")), 9)
+    return bool(event.get("sighting")), _STRENGTH.get(as_text(event.get("route")), 9)
 
 
 def _retrieval(event: Event, projection: Projection) -> Iterator[Event]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from otel_prompt_trace.core.cutting import Digest, Place, cut_text, nameless
@@ -44,6 +45,7 @@ _FIELDS = named(
 _ATTRIBUTE = re.compile(r"[a-z_]+(\.[a-z0-9_]+)+")  # the name of an attribute, in code as well
 _MEDIA_TYPE = re.compile(r"(image|audio|video|text|application)/[a-z0-9.+-]{1,40}")
 _MEDIA_TYPES = frozenset({"media_type", "mimeType", "mime_type"})
+TELLING = 8  # characters; a shorter secret stands in many a text that has nothing to do with it
 _DEEPEST = 4  # JSON in JSON: a tool's result that an agent hands on to another stands three deep
 
 
@@ -56,13 +58,8 @@ class Withheld:
     def __init__(self, texts: Mapping[str, str], digest: Digest, redact: Redactor | None = None) -> None:
         self._redact = redact
         self._digest = digest
-        self._texts: dict[str, str] = {}
-        for text, policy in texts.items():
-            if text.isspace():  # it tells nothing, and whether a stretch of a prompt is blank must stay to be seen
-                continue
-            for form in _forms(text):
-                self._texts.setdefault(form, policy)
-        self._bytes = [utf8(text) for text in self._texts]
+        # Whitespace tells nothing, and whether a stretch of a prompt is blank must stay to be seen.
+        self._texts = {text: policy for text, policy in texts.items() if text and not text.isspace()}
 
     def __bool__(self) -> bool:
         return bool(self._texts) or self._redact is not None
@@ -93,13 +90,27 @@ class Withheld:
         return {**cleaned, "path": self._name(path)} if isinstance(path, str) else cleaned
 
     def _places(self, text: str) -> Iterator[Place]:
-        for withheld, policy in self._texts.items():
+        for withheld, policy in self._standing(escaped="\\" in text):
             start = text.find(withheld)
             while start >= 0:
                 yield start, start + len(withheld), policy
                 start = text.find(withheld, start + 1)
         if self._redact is not None:
             yield from places(self._redact, text)
+
+    def _standing(self, *, escaped: bool) -> Iterator[tuple[str, str]]:
+        yield from self._texts.items()
+        if escaped:
+            yield from self._escaped.items()
+
+    @cached_property
+    def _escaped(self) -> dict[str, str]:
+        """The texts as JSON escapes them: never without a backslash, so few strings are searched for these."""
+        forms: dict[str, str] = {}
+        for text, policy in self._texts.items():
+            for form in _escaped(text):
+                forms.setdefault(form, policy)
+        return forms
 
     def _rename(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -131,11 +142,15 @@ class Withheld:
         if isinstance(value, Mapping):
             return {name: self._clean(item, name) for name, item in value.items()}
         if isinstance(value, bytes | bytearray | memoryview):
-            unseen = self._redact is not None or any(text in bytes(value) for text in self._bytes)
-            return nameless(value) if unseen else value
+            return nameless(value) if self._may_hold(bytes(value)) else value
         if isinstance(value, Sequence):
             return [self._clean(item, key) for item in value]
         return value if value is None or isinstance(value, bool | int | float) else nameless(value)
+
+    def _may_hold(self, raw: bytes) -> bool:
+        """Whether any of the texts stands in bytes; what a redaction finds there can't be said."""
+        standing = self._standing(escaped=b"\\" in raw)
+        return self._redact is not None or any(utf8(text) in raw for text, _ in standing)
 
     def _clean_text(self, text: str, key: Any) -> str | CutText:
         if is_protocol(key, text):
@@ -153,10 +168,26 @@ def is_protocol(key: Any, text: str) -> bool:
     return key in _MEDIA_TYPES and _MEDIA_TYPE.fullmatch(text) is not None
 
 
-def _forms(text: str) -> set[str]:
-    """The text, and as it stands within a JSON string, and within one in that, to the last depth."""
-    forms = last = {text} if text else set()
+def texts_of(value: Any) -> list[str]:
+    """The texts of a JSON value that would tell what it says: strings and names that no protocol gives."""
+    found: list[str] = []
+    waiting: list[tuple[Any, Any]] = [(None, value)]  # no recursion: a value may be nested deeply
+    while waiting:
+        key, item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += item.items()
+            found += [name for name in item if isinstance(name, str) and not Withheld.is_field(name)]
+        elif isinstance(item, str):
+            found += [] if is_protocol(key, item) else [item]
+        elif isinstance(item, Sequence) and not isinstance(item, bytes | bytearray | memoryview):
+            waiting += [(key, below) for below in item]
+    return [text for text in found if len(text) >= TELLING]
+
+
+def _escaped(text: str) -> set[str]:
+    """The text as it stands within a JSON string, and within one in that, to the last depth, where that differs."""
+    forms = last = {text}
     for _ in range(_DEEPEST):
         last = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in last for ascii_only in (True, False)}
         forms = forms | last
-    return forms
+    return forms - {text}

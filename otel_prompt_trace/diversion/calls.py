@@ -21,8 +21,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from otel_prompt_trace.core.conventions import is_model_call
-
 if TYPE_CHECKING:
     from otel_prompt_trace.diversion.entry import Entry
     from otel_prompt_trace.diversion.state import SpanState
@@ -79,28 +77,28 @@ def sent_outside(entry: Entry, around: SpanState | None, call: str, parent: int,
         _tell_outer(around, known)
 
 
-def call_so_far(span: Any, state: SpanState, own: str) -> str:
+def call_so_far(state: SpanState, own: str) -> str:
     """The call that a model-call span tells of while it is open: as :func:`call_told`, and nothing is remembered."""
     scope = getattr(state.scope, "name", "")
-    known = state.told or _inside(state) or _above(state, scope) or _beside(span, state, scope)
+    known = state.told or _inside(state) or _above(state, scope) or _beside(state, scope)
     return known.id if known is not None else _around(state, own)
 
 
-def call_told(span: Any, state: SpanState, own: str) -> tuple[str, bool]:
+def call_told(state: SpanState, own: str) -> tuple[str, bool]:
     """The call that a model-call span tells of as it ends, and whether another span has told of it: a sighting.
 
     Args:
         own: the span's id, in hex.
     """
     scope = getattr(state.scope, "name", "")
-    known = state.told or _inside(state) or _above(state, scope) or _beside(span, state, scope)
+    known = state.told or _inside(state) or _above(state, scope) or _beside(state, scope)
     if known is not None:
         known.scopes.add(scope)
         known.parents |= _parents(state)
         known.facts = {**_facts(state), **known.facts}
         known.where = _where()
     else:
-        known = EndedCall(_around(state, own), _parents(state), span.start_time or 0, _where(), _facts(state), {scope})
+        known = EndedCall(_around(state, own), _parents(state), state.started, _where(), _facts(state), {scope})
         state.told = known
         state.entry.ended.append(known)
         del state.entry.ended[:-_LAST]
@@ -146,16 +144,16 @@ def _above(state: SpanState, scope: str) -> EndedCall | None:
     return None
 
 
-def _beside(span: Any, state: SpanState, scope: str) -> EndedCall | None:
+def _beside(state: SpanState, scope: str) -> EndedCall | None:
     """The call that ended while a span was open that is not around it by parentage."""
     if not state.entry.ended:
         return None
-    started, where = getattr(span, "start_time", None) or 0, _where()
+    where = _where()
     for ended in reversed(state.entry.ended):
         if (
             ended.where == where
             and state.parent_id in ended.parents
-            and ended.started >= started
+            and ended.started >= state.started
             and _may_be(ended, state, scope)
         ):
             return ended
@@ -171,7 +169,7 @@ def _parents(state: SpanState) -> set[int | None]:
     """The parent of a model span, and as long as that is a model span too, the parent of that one."""
     found = {state.parent_id}
     outer = state.parent
-    while outer is not None and is_model_call(outer.facts or {}, [key for key, _ in outer.values]):
+    while outer is not None and outer.model_call:
         found.add(outer.parent_id)
         outer = outer.parent
     return found

@@ -72,7 +72,7 @@ def _record(runtime: Runtime, span: Any, log_record: Any, handed: Mapping[str, A
         query, call = open_in(otel_context.get_current())
         state = SpanState(entry_here(runtime, span), None, query, call, None)
     event: Event = {"kind": "content", "route": "hook", "values": values, "attributes": dict(state.facts or {})}
-    event["call"] = call_so_far(span, state, f"{context.span_id:016x}")
+    event["call"] = call_so_far(state, f"{context.span_id:016x}")
     ticket = record_content(runtime, state, event, context)
     if ticket.state == "lost":
         return

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -27,7 +28,8 @@ from otel_prompt_trace.diversion.entry import dropped_entries
 from otel_prompt_trace.diversion.kinds import LONG, nothing_to_take
 from otel_prompt_trace.diversion.sampler import LOT, PARKED, DivertingSampler
 from otel_prompt_trace.diversion.state import AROUND, OPEN, SpanState, state_of
-from otel_prompt_trace.diversion.writing import finish_span
+from otel_prompt_trace.diversion.unended import UNENDED
+from otel_prompt_trace.diversion.writing import finish_span, record_unended
 from otel_prompt_trace.runtime import Runtime
 
 (_SPAN,) = trace.set_span_in_context(INVALID_SPAN, otel_context.Context())  # where a context keeps its current span
@@ -107,8 +109,9 @@ class DivertingProcessor(SpanProcessor):
     def _finish(self, span: Any, state: SpanState) -> None:
         if not self.active:
             return
+        carries = state.values or state.events
         finish_span(self.runtime, span, state)
-        if not self._told and (state.values or state.events):
+        if not self._told and carries:
             self._told = True
             for note in emptied(self.provider):
                 self.runtime.accounts.warn(note, "%s", note)
@@ -124,6 +127,8 @@ class Diversion:
         self._notes: list[str] = []
         self._wrapped: list[tuple[Any, DivertingSampler]] = []
         self._set_provider: Callable[[Any], None] | None = None
+        UNENDED.begin(runtime, partial(record_unended, runtime))
+        runtime.before_close.append(UNENDED.stop)
         real = behind(provider)
         self._divert(real)
         if real is not provider:
@@ -137,6 +142,7 @@ class Diversion:
     def remove(self) -> None:
         """Undo it. The SDK has no way to take a processor out: it stays, and does nothing."""
         self.processor.active = False
+        UNENDED.stop()
         if self._set_provider is not None and vars(self.provider).get("set_provider") is self._set_provider:
             del self.provider.set_provider
         while self._wrapped:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import SpanKind
 
+from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.secrets import kept
+from otel_prompt_trace.diversion.unended import UNENDED, size_of
 
 if TYPE_CHECKING:
     from otel_prompt_trace.capture.context import OpenCall, OpenQuery
@@ -31,8 +33,8 @@ class SpanState:
     """The state of one span that was started while recording is on. Most spans carry nothing: made to cost little."""
 
     __slots__ = (
-        "as_sent", "call", "context", "dropped", "ended", "entry", "events", "facts", "parent", "parent_id", "query",
-        "scope", "sent", "started", "told", "values", "within",
+        "as_sent", "call", "context", "dropped", "ended", "entry", "events", "facts", "given", "parent", "parent_id",
+        "query", "scope", "sent", "size", "span", "started", "told", "values", "within",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +46,7 @@ class SpanState:
         self.call = call
         self.scope = scope
         self.values: Sequence[tuple[str, Any]] = ()
+        self.given: Sequence[str] = ()  # keys of values that were recorded already, before its end
         self.events: Sequence[tuple[str, dict[str, Any], Any]] = ()
         self.facts: dict[str, Any] | None = None  # small attributes that say what the content is about
         self.ended: EndedCall | None = None  # the last model call that ended inside this span
@@ -54,12 +57,19 @@ class SpanState:
         self.started = 0
         self.dropped = 0  # attributes that the span had lost before it was ours
         self.as_sent: tuple[str, int] | None = None  # digest and characters of its request as sent
+        self.span: weakref.ref[Any] | None = None
+        self.size = 0  # bytes of content that wait for the end of the span
         self.sent: Any = None  # the calls that wire capture saw inside this span, None for none
 
     @property
     def id(self) -> str:
         """The span's id, in hex; empty where there is no span."""
         return "" if self.context is None else f"{self.context.span_id:016x}"
+
+    @property
+    def model_call(self) -> bool:
+        """Whether the span is a model call's, as far as it has told."""
+        return is_model_call(self.facts or {}, [*self.given, *(key for key, _ in self.values)])
 
     @property
     def telling(self) -> bool:
@@ -73,7 +83,9 @@ class SpanState:
     def divert_event(self, name: str, attributes: dict[str, Any], body: Any = None) -> None:
         """Keep the content of a span event or log record."""
         taken = {key: kept(key, snapshot(value)) for key, value in attributes.items()}
-        self.events = [*self.events, (name, taken, kept(name, snapshot(body)))]
+        carried = (name, taken, kept(name, snapshot(body)))
+        self.events = [*self.events, carried]
+        UNENDED.grown(self, size_of(carried))
 
     def note(self, key: str, value: Any) -> None:
         """Remember a fact, beside the span: there it can be evicted."""
@@ -90,6 +102,15 @@ class SpanState:
             self.values = values
         for key, value in facts.items():
             self.note(key, value)
+        if values:
+            UNENDED.grown(self, size_of(values))
+
+    def give(self) -> tuple[dict[str, Any], Sequence[tuple[str, dict[str, Any], Any]]]:
+        """What it carries, values by key and events: it carries them no more."""
+        values, events = dict(self.values), self.events
+        self.given = [*self.given, *values]
+        self.values, self.events = (), ()
+        return values, events
 
 
 class MadeWhenAsked:
@@ -108,7 +129,7 @@ class MadeWhenAsked:
             entry = around if isinstance(around, Entry) else around.entry
         query, call = vars(span).get(OPEN) or (None, None)
         made = SpanState(entry, parent, query, call, span.instrumentation_scope)
-        made.context, made.started = span.context, span.start_time or 0
+        made.context, made.started, made.span = span.context, span.start_time or 0, weakref.ref(span)
         made.parent_id = None if span.parent is None else int(span.parent.span_id)
         found: SpanState = vars(span).setdefault(STATE, made)  # whichever thread was first
         return found

@@ -10,13 +10,13 @@ from typing import Any
 
 from otel_prompt_trace.capture.context import OpenQuery
 from otel_prompt_trace.core import attributes as ours
-from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.keys import qid_prefix
 from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.diversion.calls import call_told
 from otel_prompt_trace.diversion.entry import Entry
 from otel_prompt_trace.diversion.state import SpanState
+from otel_prompt_trace.diversion.unended import UNENDED
 from otel_prompt_trace.pipeline.accounting import Ticket, Watcher
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
@@ -24,6 +24,7 @@ from otel_prompt_trace.runtime import Runtime
 
 def finish_span(runtime: Runtime, span: Any, state: SpanState) -> None:
     """Record what a span carried, just before it ends. Never raises."""
+    UNENDED.ended(state)
     try:
         if state.telling:
             _finish(runtime, span, state)
@@ -31,6 +32,15 @@ def finish_span(runtime: Runtime, span: Any, state: SpanState) -> None:
         if entry.opened and entry.span_id == context.span_id:
             span.set_attribute(ours.QID, entry.qid)
             runtime.append(entry.qid, [{"kind": "end"}], flags=END, **entry.ids)
+    except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
+        runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
+
+
+def record_unended(runtime: Runtime, state: SpanState) -> None:
+    """Record what a span has carried so far, which may never end. Never raises."""
+    try:
+        span = None if state.span is None else state.span()
+        _tell(runtime, state, "" if span is None else span.name, unfinished=True)
     except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
         runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
 
@@ -88,30 +98,39 @@ def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
 
 
 def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
-    context = span.get_span_context()
-    model = is_model_call(state.facts or {}, [key for key, _ in state.values])
-    if not (model or state.values or state.events):
+    ticket = _tell(runtime, state, span.name)
+    if ticket is None:
         return
+    span.set_attribute(ours.QID, qid_of(state))
+    if state.model_call and ticket.state != "lost":
+        span.set_attribute(ours.REF, reference(runtime, state))
+        if state.as_sent is not None:
+            span.set_attributes(dict(zip((ours.SHA256, ours.CHARS), state.as_sent, strict=True)))
+
+
+def _tell(runtime: Runtime, state: SpanState, name: str, *, unfinished: bool = False) -> Ticket | None:
+    """Append what a span carries; None where that is nothing."""
+    model = state.model_call
+    if not (model or state.values or state.events):
+        return None
+    values, events = state.give()
     event: Event = {
         "kind": "content",
         "route": "attributes",
         "scope": getattr(state.scope, "name", ""),
-        "name": span.name[:120],
-        "values": dict(state.values),
+        "name": name[:120],
+        "values": values,
         "attributes": state.facts or {},
     }
     if model:
-        event["call"], event["sighting"] = call_told(span, state, f"{context.span_id:016x}")
-    if state.events:
-        event["events"] = [told(*carried) for carried in state.events]
+        event["call"], event["sighting"] = call_told(state, state.id)
+    if events:
+        event["events"] = [told(*carried) for carried in events]
     if state.dropped:
         event["dropped_attributes"] = state.dropped
-    ticket = record_content(runtime, state, event, context)
-    span.set_attribute(ours.QID, qid_of(state))
-    if model and ticket.state != "lost":
-        span.set_attribute(ours.REF, reference(runtime, state))
-        if state.as_sent is not None:
-            span.set_attributes(dict(zip((ours.SHA256, ours.CHARS), state.as_sent, strict=True)))
+    if unfinished:
+        event["unfinished"] = True
+    return record_content(runtime, state, event, state.context)
 
 
 def _opening(runtime: Runtime, entry: Entry) -> list[Event]:

@@ -10,12 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from otel_prompt_trace.reentry import OwnLock
 
 Watcher = Callable[[Any, str], None]  # called by the shipper with the frame and its writer, once
 State = Literal["spooled", "stored", "lost", "off"]
+
+Reason = Literal[
+    "spool_full", "spool_unwritable", "spool_damaged", "set_aside", "exit_in_memory", "not_captured", "not_encodable",
+    "abandoned", "closed",
+]  # fmt: skip
+REASONS: tuple[Reason, ...] = get_args(Reason)
 
 _log = logging.getLogger("otel_prompt_trace")
 _WARN_EVERY_NS = 60_000_000_000
@@ -115,14 +121,14 @@ class Accounts:
         """Events that were handed to the pipeline."""
         return self._recorded
 
-    def lose(self, events: int, reason: str, hint: str = "") -> None:
+    def lose(self, events: int, reason: Reason, hint: str = "") -> None:
         """Events were lost: counted, and said at most once a minute for each reason."""
         with self._lock:
             self._reasons[reason] += events
             total = self._reasons[reason]
         self.warn(f"lost:{reason}", "%d event(s) lost so far: %s. %s", total, reason, hint)
 
-    def miss(self, events: int, reason: str, hint: str = "") -> None:
+    def miss(self, events: int, reason: Reason, hint: str = "") -> None:
         """Events were lost before they reached the recorder."""
         self.record(events)
         self.lose(events, reason, hint)

@@ -31,7 +31,10 @@ _held: set[int] = set()  # descriptors, and locks with them, that a forked child
 
 @dataclass(slots=True)
 class DrainReport:
-    """What one drain did. ``alive`` counts files that belong to running processes and were left alone."""
+    """What one drain did. ``alive`` counts files that belong to running processes and were left alone.
+
+    ``swept`` are erased ids under which something had arrived that was deleted, or could not be.
+    """
 
     files: int = 0
     alive: int = 0
@@ -39,6 +42,7 @@ class DrainReport:
     events: int = 0
     set_aside: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    swept: list[str] = field(default_factory=list)
 
 
 def drain(

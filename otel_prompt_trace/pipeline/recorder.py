@@ -18,7 +18,7 @@ from otel_prompt_trace.core.events import VERSION, Event, encode, rfc3339
 from otel_prompt_trace.core.redaction import Redactor
 from otel_prompt_trace.core.seal import needs_policy, seal
 from otel_prompt_trace.pipeline import frames
-from otel_prompt_trace.pipeline.accounting import Accounts, Ticket, Watcher
+from otel_prompt_trace.pipeline.accounting import Accounts, Reason, Ticket, Watcher
 from otel_prompt_trace.pipeline.flags import LINES
 from otel_prompt_trace.pipeline.spool import SpoolFull
 from otel_prompt_trace.pipeline.spool_file import SpoolClosed
@@ -98,7 +98,7 @@ class Recorder:
         self._accounts = accounts
         self.writer = writer
         self._now_ns = now_ns
-        self._resource = dict(resource)
+        self.resource = resource
         self._digest = digest
         self._on_append = on_append
         self._redact = redact
@@ -130,7 +130,7 @@ class Recorder:
                 seq = self._seq
                 self._seq += count
             ts = self._now_ns()
-            shared = {**self._resource, **common}
+            shared = {**self.resource, **common}
             if flags & LINES or needs_policy(events, policy, withheld, self._redact):
                 flags, body = flags | LINES, self._lines(qid, seq, ts, shared, events, policy, withheld)
             else:
@@ -169,6 +169,6 @@ class Recorder:
             lines.append(encode({**stamp, "seq": seq + number, **shared, **event, "ts": when}))
         return b"".join(lines)
 
-    def _lose(self, ticket: Ticket, reason: str, hint: str) -> None:
+    def _lose(self, ticket: Ticket, reason: Reason, hint: str) -> None:
         ticket.state = "lost"
         self._accounts.lose(ticket.events, reason, hint)

@@ -34,7 +34,8 @@ _SAID = {
     "cut": "A spool file was cut by somebody else; another is used.",
     "gone": "A spool file was deleted by somebody else; what waited in it is written to another.",
     "moved": "A spool file or its folder was moved by somebody else; another file is used.",
-    "late": "The disk is too slow for durability fsync: an append went on before its frame was on the disk.",
+    "late": "The disk is too slow for durability fsync: an append went on before its frame was on the disk"
+    " (PROMPT_TRACE_FSYNC_MS is how long it waits).",
 }
 
 

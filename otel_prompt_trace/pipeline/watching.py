@@ -73,13 +73,22 @@ def watch_spool(
         try:
             drain(folder, payloads, stop=lambda: stop.asked, report=report)
             if time.monotonic() - swept >= SWEEP_SECONDS:
-                payloads.sweep()
+                report.swept += swept_by(payloads)
                 swept = time.monotonic()
             pause, wait = 0.0, interval
         except (StoreError, ConfigurationError) as error:  # credentials and folders can be mended meanwhile
             failed(error)
             pause = min(LONGEST_PAUSE, pause * 2 or FIRST_PAUSE)
             wait = pause * (0.5 + jitter())
-        if report.events or report.problems:
+        if report.events or report.problems or report.swept:
             delivered(report)
         stop.wait(wait)
+
+
+def swept_by(payloads: PayloadStore) -> list[str]:
+    """Sweep; the erased ids under which something had arrived.
+
+    Raises:
+        StoreError: as of :meth:`PayloadStore.sweep <otel_prompt_trace.store.PayloadStore.sweep>`.
+    """
+    return [receipt.qid for receipt in payloads.sweep() if receipt.deleted or receipt.remaining]

@@ -16,23 +16,14 @@ from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.secret_places import holds_secrets
 from otel_prompt_trace.current import current
 from otel_prompt_trace.pipeline.flags import END, LINES, REQUEST
+from otel_prompt_trace.wire.answer import Answer
 from otel_prompt_trace.wire.outermost import exchange_above
 from otel_prompt_trace.wire.place import Place, place_here
 from otel_prompt_trace.wire.rules import body_of
 from otel_prompt_trace.wire.sent import SentCall, target_of
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.core.replies import ReplyReader
     from otel_prompt_trace.pipeline.frames import Frame
-
-_MOST_RAW = 8 * 2**20  # bytes of an answer that are held as they came; beyond it they are read as they come
-_MOST_ENCODED = 64 * 2**20  # the same of an answer that is compressed, and can be read only as a whole
-_TAIL = 4096
-_ENDS = (  # as they stand in a stream's own framing; within a model's text the same words are escaped
-    b"\ndata: [DONE]", b"\ndata:[DONE]", b'"message_stop"', b'"stop_reason":"', b'"stop_reason": "',
-    b'"response.completed"', b'"response.incomplete"', b'"finishReason"', b'"done":true', b'"done": true',
-    b'"message-end"', b":event-type\x07\x00\x0bmessageStop",
-)  # fmt: skip
 
 
 class Hop(NamedTuple):
@@ -48,8 +39,7 @@ class Exchange:
     """One attempt. ``sent`` with the request's body; then ``answered``, ``seen`` and ``over`` with the response."""
 
     __slots__ = (
-        "_api", "_attempt", "_body", "_call", "_content_type", "_encodings", "_host", "_over", "_path", "_place",
-        "_raw", "_reader", "_size", "_started", "_status", "tried",
+        "_answer", "_api", "_attempt", "_body", "_call", "_host", "_over", "_path", "_place", "_started", "tried",
     )  # fmt: skip
 
     def __init__(self, api: Api, host: str, path: str, place: Place) -> None:
@@ -61,12 +51,7 @@ class Exchange:
         self._call: SentCall | None = None
         self._attempt = 0
         self._started = 0
-        self._status: int | None = None
-        self._content_type = ""
-        self._encodings = ""
-        self._raw: list[bytes] = []
-        self._size = 0
-        self._reader: ReplyReader | None = None
+        self._answer = Answer(api.name)
         self._over = False
         self.tried = 0  # how often a layer below has tried again
 
@@ -128,31 +113,19 @@ class Exchange:
         call.attempts += 1
         call.open = True
         self._attempt = call.attempts
-        self._status, self._content_type, self._encodings = None, "", ""
-        self._size, self._reader, self._over = 0, None, False
+        self._answer, self._over = Answer(self._api.name), False
         self._send(self._told(body) if self._is_changed(body) else {"same_body": True})
 
     @never_raises
     def answered(self, status: int, content_type: str | None, encodings: str | None) -> None:
         """The response's head has come."""
-        self._status = status
-        self._content_type = content_type or ""
-        self._encodings = encodings or ""
+        self._answer.begun(status, content_type, encodings)
 
     @never_raises
     def seen(self, data: bytes) -> None:
         """A part of the response's body that the application has been given."""
-        if self._over or not data:
-            return
-        self._size += len(data)
-        if self._reader is not None:
-            self._reader.feed(data)
-            return
-        if self._encodings and self._size > _MOST_ENCODED:
-            return
-        self._raw.append(data)
-        if self._size > _MOST_RAW and not self._encodings:
-            self._read_on()
+        if data and not self._over:
+            self._answer.seen(data, self._place.runtime)
 
     @never_raises
     def over(self, *, complete: bool, error: BaseException | None = None) -> None:
@@ -164,26 +137,18 @@ class Exchange:
         if call is None:
             return
         call.open = False
-        whole = (complete and error is None) or self._seen_the_end()
-        call.complete = whole and self._status is not None and 200 <= self._status < 300
+        answer = self._answer
+        whole = (complete and error is None) or answer.ended
+        call.complete = whole and answer.status is not None and 200 <= answer.status < 300
         place = self._place
         event = self._event("response")
         event["evidence"] = "wire"
         event["ms"] = round((place.runtime.sources.perf_ns() - self._started) / 1e6)
-        if self._status is not None:
-            event["status"] = self._status
-        if self._reader is not None:
-            event |= {**self._reader.fields(complete=whole), "bytes": self._size}
-        elif self._status is not None:
-            event |= {"api": self._api.name, "content_type": self._content_type, "raw": b"".join(self._raw)}
-            event |= {"complete": complete and self._size == sum(map(len, self._raw))}
-            if self._encodings:
-                event["encodings"] = self._encodings
-        if self._status is None or (error is not None and not whole):
+        event |= answer.give(complete=complete)
+        if answer.status is None or (error is not None and not whole):
             event["unfinished"] = True
         if error is not None and not whole:
             event["error"] = type(error).__name__
-        self._raw = []
         events = [event]
         flags = 0
         if place.minted and call.complete:
@@ -228,21 +193,6 @@ class Exchange:
     def _event(self, kind: str) -> Event:
         assert self._call is not None
         return {"kind": kind, "call": self._call.id, "attempt": self._attempt}
-
-    def _seen_the_end(self) -> bool:
-        """Whether a stream's own end is among the last bytes: clients close the connection when they have seen it."""
-        if self._reader is not None:
-            return self._reader.ended
-        tail = b"".join(self._raw[-4:])[-_TAIL:]
-        return any(mark in tail for mark in _ENDS)
-
-    def _read_on(self) -> None:
-        from otel_prompt_trace.core.replies import ReplyReader
-
-        reader = ReplyReader(self._api.name, self._status or 0, self._content_type)
-        for data in self._raw:
-            reader.feed(data)
-        self._reader, self._raw = reader, []
 
 
 @never_raises

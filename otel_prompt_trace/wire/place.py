@@ -14,7 +14,6 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otel_prompt_trace.capture.context import OpenCall, OpenQuery, open_in
-from otel_prompt_trace.core.conventions import is_model_call
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.diversion.calls import name_call, sent_outside
 from otel_prompt_trace.diversion.entry import Entry, entry_here
@@ -98,7 +97,7 @@ def _innermost(state: SpanState | None, entry: Entry, query: OpenQuery | None) -
     A query may be opened inside a model-call span, as by a tool that asks an agent: that span tells of the outer one.
     """
     while state is not None and state.entry is entry and state.query is query:
-        if is_model_call(state.facts or {}, [key for key, _ in state.values]):
+        if state.model_call:
             return state
         state = state.parent
     return None

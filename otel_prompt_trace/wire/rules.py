@@ -30,7 +30,7 @@ class Rules:
         allow: where any are given, only what one of them matches is captured.
         deny: what one of these matches is not.
         apis: further paths, each with the API that is spoken there, as ``PATTERN=api``.
-        service: this process's service name.
+        service: this process's service name; empty while nobody has told it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Rules:
         self._allow = [_rule(text) for text in allow]
         self._deny = [_rule(text) for text in deny]
         self._apis = [_path(text) for text in apis]
-        self._service = service
+        self.service = service
 
     def api(self, method: str, host: str, path: str, route: Callable[[], str]) -> Api | None:
         """The API that a request may be for; None for what is left alone."""
@@ -52,8 +52,12 @@ class Rules:
             return None
         if not self._deny:
             return api
-        unknown = any(subject == "route" for subject, _ in self._deny) and not route()
-        return None if unknown or self._matches(self._deny, host, route) else api  # in doubt it is denied
+        return None if self._in_doubt(route) or self._matches(self._deny, host, route) else api
+
+    def _in_doubt(self, route: Callable[[], str]) -> bool:
+        """Whether a rule that denies is about something that is not known: then it denies."""
+        subjects = {subject for subject, _ in self._deny}
+        return ("service" in subjects and not self.service) or ("route" in subjects and not route())
 
     def _matches(self, rules: Sequence[tuple[str, str]], host: str, route: Callable[[], str]) -> bool:
         for subject, pattern in rules:
@@ -62,7 +66,7 @@ class Rules:
                 if fnmatchcase(_PORT.sub("", value), pattern):
                     return True
             else:
-                value = self._service if subject == "service" else route()
+                value = self.service if subject == "service" else route()
             if fnmatchcase(value, pattern):
                 return True
         return False

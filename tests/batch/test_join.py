@@ -210,8 +210,9 @@ def test_model_call_around_the_recorded_span_is_a_sighting(reader: Reader, traci
 def test_seen_ids_join(reader: Reader, tracing: Tracing, tmp_path: Path) -> None:
     """A call joins by any span in which it was seen, also where its own was not exported."""
     with tracing.chat() as span:
-        seen = [{"route": "hook", "span_id": span_ids(span)["span_id"]}]
-        events = sealed(QID, {"prompt": exact_prompt(), "seen": seen})
+        events = sealed(QID, {"prompt": exact_prompt()})
+        told = {"kind": "content", "call": "call-1", "route": "hook", **span_ids(span)}
+        events.append({**events[-1], **told, "seq": events[-1]["seq"] + 1})
         request = next(event for event in events if event["kind"] == "request")
         request |= {"trace_id": span_ids(span)["trace_id"], "span_id": "ab" * 8}
         reader.put(events)

@@ -83,6 +83,30 @@ def test_the_same_without_the_policy_keeps_every_text(recording: Recording) -> N
     assert _leaks(recording.stored_bytes()) == [secret for secret in _SECRETS if secret != "HALF-secret"]
 
 
+def test_a_hashed_json_value_stands_nowhere_else_either(recording: Recording) -> None:
+    """Each string of declared tools is cut out of the request that sends them, names as well; the rest stays."""
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": "TOOL-secret",
+                "description": "SCHEMA-secret of it",
+                "parameters": {"type": "object", "properties": {"FIELD-secret": {"type": "string"}}},
+            },
+        }
+    ]
+    with pt.query() as q:
+        pt.declare("tools", tools, policy="hash")
+        with q.call(model="m", prompt=[{"role": "user", "content": "Use TOOL-secret now."}], tools=tools) as call:
+            call.respond("I used TOOL-secret.")
+    assert pt.flush(20).ok
+    kept = recording.stored_bytes()
+    assert [secret for secret in (b"TOOL-secret", b"SCHEMA-secret", b"FIELD-secret") if secret in kept] == []
+    (request,) = recording.of(q.qid, "request")
+    assert request["tools"][0]["type"] == "function"
+    assert request["messages"][0]["content"].filled.startswith("Use ")
+
+
 def test_places_and_lengths_stay(install: Callable[..., Recording]) -> None:
     """Each piece keeps its offsets and its keyed digest, the prompt its length."""
     recording = install(policy="hash")

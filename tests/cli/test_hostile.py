@@ -19,7 +19,7 @@ ODD: list[Any] = [MARKUP, "\x1b[31m", 1, -1.5, True, None, [], [1, None], {}, {"
 IN_WORDS = {"ts", "evidence", "producer", "source_id", "trust"}  # fields that the record itself makes strings of
 SHOWN = ["chars", "hits", "dropped", "ms", "ts", "model", "evidence", "producer", "source_id", "trust", "top_k",
          "finish_reason", "name", "score", "error", "unfinished", "question", "output", "text", "comment", "result",
-         "trace_id", "service"]  # fmt: skip
+         "trace_id", "service", "attempt", "route", "scope", "span_id", "host", "status"]  # fmt: skip
 
 
 def stored(folder: Path, lines: list[Any], qid: str = "q1", day: str = "2026-11-30") -> None:
@@ -67,6 +67,25 @@ def test_no_control_character_of_a_problem_is_obeyed(run: Run, tmp_path: Path, p
         assert outcome.code in {0, 3}, outcome.err
         assert "\x1b" not in outcome.text + outcome.err
         assert "\u202e" not in outcome.text + outcome.err
+
+
+def test_no_control_character_of_an_attempt_or_a_sighting_is_obeyed(
+    run: Run, tmp_path: Path, places: list[str]
+) -> None:
+    """What stands below a call (each attempt, each span or log that told of it) is shown with its escapes visible."""
+    bad = "\x1b[2J\u202e"
+    lines = [
+        event(1, "request", call="c", evidence="wire", prompt="p", attempt=1, host=bad, path=bad, span_id=bad),
+        event(2, "response", call="c", evidence="wire", attempt=1, error=bad),
+        event(3, "content", call="c", route=bad, scope=bad, span_id=bad, trace_id=bad, difference={bad: bad}),
+    ]
+    stored(tmp_path / "store", lines)
+    outcome = run("show", "q1", *places)
+    assert outcome.code == 3, outcome.err
+    assert "as sent to" in outcome.text
+    assert "told by" in outcome.text
+    assert "\x1b" not in outcome.text + outcome.err
+    assert "\u202e" not in outcome.text + outcome.err
 
 
 @pytest.mark.parametrize("version", ["1.0", "9.1"])

@@ -237,6 +237,13 @@ FIELDS += [
     "inferred",
     "error",
     "unfinished",
+    "attempt",
+    "route",
+    "scope",
+    "span_id",
+    "difference",
+    "host",
+    "path",
 ]
 odd = st.one_of(
     values,

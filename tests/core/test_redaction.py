@@ -98,6 +98,13 @@ def test_no_text_takes_a_pattern_long(name: str, unit: str) -> None:
     assert perf_counter() - started < 2
 
 
+def test_the_same_patterns_are_the_same_redactor() -> None:
+    """So that installing with the same settings again changes nothing; with others it does."""
+    assert load(redact=["email", "phone"]) == load(redact=["email", "phone"])
+    assert load(redact=["email", "phone"]) != load(redact=["email", "iban"])
+    assert hash(redactor(["email", "phone"])) == hash(redactor(["email", "phone"]))
+
+
 class TimedOut(BaseException):
     """As some libraries end what takes too long: no Exception."""
 

@@ -169,6 +169,37 @@ print(len(installation.notes()), pt.flush(20).ok)
     assert error.count("takes no span processors") == len(error.splitlines()) == 1
 
 
+def test_a_provider_that_comes_later_says_what_service_this_is(tmp_path: Path) -> None:
+    """Until then a rule that denies a service denies; from then on events carry its name, and the rule applies."""
+    script = f"""
+import sys
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import set_tracer_provider
+import otel_prompt_trace as pt
+from otel_prompt_trace.current import current
+store = {str(tmp_path / "store")!r}
+pt.install(store=store, spool={str(tmp_path / "spool")!r}, wire_deny="service:billing")
+rules = current().wire
+def captured():
+    return rules.api("POST", "api.openai.com", "/v1/chat/completions", lambda: "") is not None
+print(captured())
+set_tracer_provider(TracerProvider(resource=Resource.create({{"service.name": sys.argv[1]}})))
+print(captured())
+with pt.query(question="x") as q:
+    pass
+pt.flush(20)
+print(set(event.get("service") for event in pt.open_store(store).events(q.qid).events))
+"""
+
+    def printed(service: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", script, service], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    assert printed("billing") == ["False", "False", "{'billing'}"]
+    assert printed("shop") == ["False", "True", "{'shop'}"]
+
+
 def test_a_context_that_keeps_spans_alone_loses_nothing_of_ours(
     place: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

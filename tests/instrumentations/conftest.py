@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_prompt_trace.demo.model_server import ModelServer
+from tests.absent import absent
 from tests.instrumentations.environments import CanNotBeMade, environment
 
 Environments = Callable[[str], Path]
@@ -21,7 +22,7 @@ def environments() -> Environments:
         try:
             return environment(name)
         except (CanNotBeMade, OSError) as error:
-            pytest.skip(f"the environment {name!r} can't be made here: {error}")
+            absent(f"the environment {name!r} can't be made here: {error}")
 
     return python
 

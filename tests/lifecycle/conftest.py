@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.absent import absent
 from tests.instrumentations.environments import CanNotBeMade, environment
 
 
@@ -15,4 +16,4 @@ def python() -> Path:
     try:
         return environment("servers")
     except (CanNotBeMade, OSError) as error:
-        pytest.skip(f"the environment of the servers can't be made here: {error}")
+        absent(f"the environment of the servers can't be made here: {error}")

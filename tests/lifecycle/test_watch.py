@@ -68,6 +68,21 @@ def test_it_goes_on_until_told_to_stop(tmp_path: Path, watch: Watch, number: int
 
 
 @pytest.mark.integration
+def test_what_arrives_under_an_erased_id_is_swept_and_named(tmp_path: Path, watch: Watch) -> None:
+    """At the first round: the line that says what was done names the id, and nothing of it is stored any more."""
+    store = open_store(tmp_path / "store")
+    store.erase("gone")
+    spool_file(tmp_path / "spool" / "A.spool", frame(1, qid="gone"), frame(2, qid="stays"))
+    process = watch("--json")
+    until(lambda: set(stored(tmp_path)) == {"stays"} and not spooled(tmp_path))
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    assert [qid for line in _documents(output) for qid in json.loads(line)["swept"]] == ["gone"]
+    assert set(stored(tmp_path)) == {"stays"}
+
+
+@pytest.mark.integration
 def test_a_store_that_is_down_is_asked_again(tmp_path: Path, watch: Watch) -> None:
     """It says so, keeps everything, and delivers once the store is back; there is no need to start it anew."""
     (tmp_path / "store").mkdir()

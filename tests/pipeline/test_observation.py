@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_prompt_trace import observation
 from otel_prompt_trace.current import set_current
+from otel_prompt_trace.pipeline.accounting import REASONS
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
 from tests.pipeline.fakes import FakePayloads
@@ -74,7 +75,8 @@ def test_the_books_as_metrics(run: Run, payloads: FakePayloads, reader: InMemory
     points = _points(reader)
     assert set(points) == _NAMES
     assert _values(points, "prompt_trace.event.recorded") == {"": 5}
-    assert _values(points, "prompt_trace.event.processed") == {"": 3, "set_aside": 1}
+    none_lost = dict.fromkeys(REASONS, 0)
+    assert _values(points, "prompt_trace.event.processed") == {**none_lost, "": 3, "set_aside": 1}
     assert _values(points, "prompt_trace.event.adopted") == {"": 0}
     assert _values(points, "prompt_trace.queue.size") == {"": 1}
     assert _values(points, "prompt_trace.spool.limit") == {"": runtime.settings.spool_max_bytes}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.absent import absent
 from tests.instrumentations.environments import CanNotBeMade, environment
 from tests.wire.running import Run, run
 from tests.wire.scenarios import Program
@@ -24,7 +25,7 @@ def clients() -> Path:
     try:
         return environment("clients")
     except (CanNotBeMade, OSError) as error:
-        pytest.skip(f"the environment of the clients can't be made here: {error}")
+        absent(f"the environment of the clients can't be made here: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,6 @@ def test_a_hook_that_changes_the_request(store: str, library: str) -> None:
         request.headers["Content-Length"] = str(len(body("hooked")))
         return None
 
-    class Auth(requests.auth.AuthBase):
-        def __call__(self, request: Any) -> Any:
-            return request
-
     class Adapter(requests.adapters.HTTPAdapter):
         def send(self, request: Any, *arguments: Any, **named: Any) -> Any:
             return super().send(hooked(request), *arguments, **named)
@@ -172,5 +168,40 @@ def test_an_unknown_route_is_denied_where_routes_are(tmp_path: Path, rule: str, 
         with ModelHost([say.chat()]) as host, pt.query() as query:
             httpx2.post(f"http://127.0.0.1:{host.port}{CHAT}", content=body("hello"))
         assert len(record(folder, query.qid).calls) == captured
+    finally:
+        pt.uninstall()
+
+
+@pytest.mark.parametrize(
+    ("settings", "captured"),
+    [
+        ({"wire_allow": ["host:127.*"]}, 1),
+        ({"wire_allow": ["host:elsewhere"]}, 0),
+        ({"wire_deny": ["127.0.0.1"]}, 0),
+    ],
+)
+def test_rules_of_the_installation(tmp_path: Path, settings: dict[str, Any], captured: int) -> None:
+    """What ``install()`` is given decides which hosts' requests are kept."""
+    folder = str(tmp_path / "s")
+    pt.install(store=folder, spool=str(tmp_path / "p"), **settings)
+    try:
+        with ModelHost([say.chat()]) as host, pt.query() as query:
+            httpx2.post(f"http://127.0.0.1:{host.port}{CHAT}", content=body("hello"))
+        assert len(record(folder, query.qid).calls) == captured
+    finally:
+        pt.uninstall()
+
+
+@pytest.mark.parametrize(("apis", "captured"), [(["/my/llm/*=openai.chat"], 1), ([], 0)])
+def test_apis_of_the_installation(tmp_path: Path, apis: list[str], captured: int) -> None:
+    """A gateway's own path is captured where it was named, and read as the API that is spoken there."""
+    folder = str(tmp_path / "s")
+    pt.install(store=folder, spool=str(tmp_path / "p"), wire_apis=apis)
+    try:
+        with ModelHost([say.chat()]) as host, pt.query() as query:
+            httpx2.post(f"http://127.0.0.1:{host.port}/my/llm/ask", content=body("hello"))
+        found = record(folder, query.qid)
+        assert [call.response is not None for call in found.calls] == [True] * captured
+        assert texts(found) == ["hello"] * captured
     finally:
         pt.uninstall()

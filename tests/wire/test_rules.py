@@ -200,6 +200,8 @@ def test_rules_for_services() -> None:
     assert not chosen(Rules(allow=["service:shop-*"]), "h")
     assert not chosen(Rules(deny=["service:shop-*"], service="shop-eu"), "h")
     assert chosen(Rules(deny=["service:Shop-*"], service="shop-eu"), "h")
+    assert not chosen(Rules(deny=["service:billing"]), "h"), "whose service is not known yet may be the denied one"
+    assert chosen(Rules(deny=["host:other"]), "h")
 
 
 def test_rules_for_routes() -> None:

@@ -331,16 +331,15 @@ def test_a_hook_that_reads_leaves_the_answer_recorded(recorded: Recorded) -> Non
 
     q2 = pt.query()
     asyncio.run(asynchronous())
-    calls = list(recorded.records())
-    assert len(recorded.record(q.qid).calls) == 2
-    for record in calls:
+    assert (len(recorded.record(q.qid).calls), len(recorded.record(q2.qid).calls)) == (2, 1)
+    for record in recorded.records():
         for call in record.calls:
             assert (call.response or {})["output"].strip() == text_of(call)
             assert not call.unfinished
 
 
 def test_a_hook_that_keeps_what_it_read(recorded: Recorded) -> None:
-    """Read raw, an answer is nobody's twice: the application gets the library's error, the record says it ended."""
+    """Read raw, an answer is nobody's twice: the application gets the library's error, the record that it left."""
     model = client(streaming)
     model.event_hooks = {"response": [lambda response: list(response.iter_raw())]}
     with (
@@ -353,3 +352,4 @@ def test_a_hook_that_keeps_what_it_read(recorded: Recorded) -> None:
     (call,) = recorded.record(q.qid).calls
     assert call.response is not None
     assert call.response["status"] == 200
+    assert call.unfinished
