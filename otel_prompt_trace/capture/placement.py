@@ -31,8 +31,11 @@ def placement(function: F) -> F:
 
     It takes the pieces as they were declared, in order (a tuple of :class:`Piece`), and returns a text, a list of
     messages, or a :class:`Prompt`. The same pieces must give the same prompt: it is asked again to learn where each
-    piece stands, and once more when the record is graded. Its name in the record is ``module:function``; a digest of
-    its source goes with it, so that a changed rule is seen.
+    piece stands (unless that took more than 2 ms), and once more when the record is graded. Its name in the record is
+    ``module:function``; a digest of its source goes with it, so that a changed rule is seen.
+
+    A rule that leaves pieces out, or changes them, by what is in them (a budget in tokens) should return a
+    :class:`Prompt`: of a text nobody could tell what it left out, and such a piece counts as not found.
 
     Raises:
         TypeError: it is no function that a module could name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Mapping
@@ -85,7 +86,8 @@ def _registered(modules: str) -> Mapping[str, Placement]:
     sys.path.insert(0, str(Path.cwd()))
     for module in filter(None, map(str.strip, modules.split(","))):
         try:
-            placements(module)
+            with contextlib.redirect_stdout(sys.stderr):  # ours may be read by a program
+                placements(module)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may do anything while it is imported
             said = f"{type(error).__name__}: {error}"
             click.echo(f"prompt-trace: {printable(f'{module} can not be imported: {said}')}", err=True)

@@ -23,10 +23,10 @@ from otel_prompt_trace.core.segments import Segment, split
 Function: TypeAlias = "Callable[[tuple[Piece, ...]], Any]"
 Place: TypeAlias = "tuple[int, int, int]"  # segment, start and end, in code points
 
-# A stand-in is a run of one character of the private planes 15 and 16, a character of its own for each piece.
-_FIRST = 0xF0000
-_MOST = 0xFFFE  # pieces; the last two code points of a plane are no characters
-_STAND_IN = re.compile("[\U000f0000-\U000ffffd]")
+# A stand-in is a run of one character of the private use area, a character of its own for each piece.
+_FIRST = 0xE000
+_MOST = 0x1900  # pieces
+_STAND_IN = re.compile("[\ue000-\uf8ff]")
 _BUDGET_NS = 2_000_000  # of the calling thread: a function that took longer is not asked again while a model waits
 
 
@@ -185,16 +185,18 @@ def segments_of(prompt: Any) -> tuple[Segment, ...]:
 
 
 class _StandIn:
-    """The stand-in of one text: its white space at both ends as it is, and a character of its own for each other."""
+    """The stand-in of one text: its white space at both ends as it is, and a character of its own for each other.
 
-    __slots__ = ("before", "character", "core", "run", "text")
+    It keeps no other copies of either: memory that is new costs more than all the rest.
+    """
+
+    __slots__ = ("before", "instead_of", "number", "text")
 
     def __init__(self, number: int, text: str) -> None:
-        self.core = text.strip()
-        self.character = chr(_FIRST + number)
-        self.run = self.character * len(self.core)
+        self.number, self.instead_of = number, text
         self.before = len(text) - len(text.lstrip())
-        self.text = text[: self.before] + self.run + text[self.before + len(self.core) :]
+        core = len(text.strip())
+        self.text = text[: self.before] + chr(_FIRST + number) * core + text[self.before + core :]
 
 
 def _stand(skeleton: str, real: str, stand_ins: Mapping[int, _StandIn]) -> Iterator[Place | None]:
@@ -213,13 +215,16 @@ def _stand(skeleton: str, real: str, stand_ins: Mapping[int, _StandIn]) -> Itera
         own = stand_ins.get(ord(found[0]) - _FIRST)
         if own is None:
             break
-        whole = skeleton.startswith(own.run, at)
-        run = skeleton[at : at + len(own.run)]
-        position = at + len(run) if whole else at + len(run) - len(run.lstrip(own.character))
-        if not own.core.startswith(real[at:position]):
+        run, core = own.text.strip(), own.instead_of.strip()
+        whole = skeleton.startswith(run, at)
+        if not whole:
+            run = skeleton[at : at + len(run)]
+            core = core[: len(run) - len(run.lstrip(found[0]))]
+        if not real.startswith(core, at):
             break
+        position = at + len(core)
         start = at - own.before if whole else -1
-        yield ord(own.character) - _FIRST, start, start + len(own.text)
+        yield own.number, start, start + len(own.text)
     yield None
 
 

@@ -18,6 +18,7 @@ import pathlib
 import otel_prompt_trace as pt
 
 pathlib.Path({mark!r}).touch()
+print("an application says something while it is imported")
 
 @pt.placement
 def render(pieces):
