@@ -13,6 +13,9 @@ query's id, the qid.
             call.respond(output="…", finish_reason="stop", usage={"input_tokens": 12, "output_tokens": 3})
 
 Names load when they are first used, so that importing the package costs an application next to nothing.
+
+PYTEST_DONT_REWRITE: pytest would warn of a package with a plugin that is imported before it, as under
+``opentelemetry-instrument pytest``.
 """
 
 from __future__ import annotations
@@ -29,12 +32,14 @@ if TYPE_CHECKING:
     from otel_prompt_trace.capture.middleware import ASGIMiddleware, WSGIMiddleware
     from otel_prompt_trace.capture.opening import query
     from otel_prompt_trace.capture.packing import pack
+    from otel_prompt_trace.capture.placement import place, placement, placements
     from otel_prompt_trace.capture.query import Query
     from otel_prompt_trace.core.census import Census, Gap, census
     from otel_prompt_trace.core.derive import derive
     from otel_prompt_trace.core.grade import Grade, grade
     from otel_prompt_trace.core.packing import Packing
     from otel_prompt_trace.core.pieces import Piece
+    from otel_prompt_trace.core.placement import Placement, Rendered
     from otel_prompt_trace.core.prompt import Prompt
     from otel_prompt_trace.core.record import Record
     from otel_prompt_trace.exceptions import PromptTraceError
@@ -51,11 +56,13 @@ _HOME = {
     "PayloadStore": "store",
     "Packing": "core.packing",
     "Piece": "core.pieces",
+    "Placement": "core.placement",
     "Prompt": "core.prompt",
     "PromptTraceError": "exceptions",
     "Query": "capture.query",
     "Receipt": "pipeline.accounting",
     "Record": "core.record",
+    "Rendered": "core.placement",
     "WSGIMiddleware": "capture.middleware",
     "aflush": "installation",
     "census": "core.census",
@@ -68,6 +75,9 @@ _HOME = {
     "install": "installation",
     "open_store": "store",
     "pack": "capture.packing",
+    "place": "capture.placement",
+    "placement": "capture.placement",
+    "placements": "capture.placement",
     "query": "capture.opening",
     "uninstall": "installation",
 }
@@ -81,11 +91,13 @@ __all__ = [
     "Packing",
     "PayloadStore",
     "Piece",
+    "Placement",
     "Prompt",
     "PromptTraceError",
     "Query",
     "Receipt",
     "Record",
+    "Rendered",
     "WSGIMiddleware",
     "__version__",
     "aflush",
@@ -99,6 +111,9 @@ __all__ = [
     "install",
     "open_store",
     "pack",
+    "place",
+    "placement",
+    "placements",
     "query",
     "uninstall",
 ]

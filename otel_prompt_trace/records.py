@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -126,20 +127,22 @@ class Records:
             raise NotFound(f"{reference}: {self.nothing} under this id") from error
 
     def newest(self, limit: int, since: date | None = None, until: date | None = None) -> list[str]:
-        """The newest qids, newest first: those that wait here, then those of the store by day and id.
+        """The newest qids, newest first: see :meth:`newest_first`."""
+        return list(islice(self.newest_first(since, until), limit))
 
-        Ids that carry a time are in its order; others are in the order of their names within a day.
+    def newest_first(self, since: date | None = None, until: date | None = None) -> Iterator[str]:
+        """The qids, newest first: those that wait here, then those of the store, by the times of their ids.
+
+        The time of an id that carries none is that at which it was first stored.
         """
         waiting = sorted(waiting_qids(self.spool), reverse=True)
         if since is not None or until is not None:
             waiting = [qid for qid in waiting if _within(carried_date(qid), since, until)]
-        chosen = dict.fromkeys(waiting)
-        for day_qids in self._days(since, until):
-            if len(chosen) >= limit:
-                break
-            chosen |= dict.fromkeys(sorted(day_qids, reverse=True))
-        erased = {qid for qid in waiting if self.store.erased_at(qid) is not None} if waiting else set()
-        return [qid for qid in chosen if qid not in erased][:limit]
+        for qid in waiting:
+            if self.store.erased_at(qid) is None:
+                yield qid
+        seen = set(waiting)
+        yield from (qid for qid in self.store.newest(since, until) if qid not in seen)
 
     def _of_trace(self, trace_id: str, day: date | None) -> tuple[set[str], str]:
         """The queries with an event of this trace, and in words where they were looked for."""
@@ -175,13 +178,6 @@ class Records:
                     if not isinstance(item, Problem) and item.get("trace_id") == trace_id:
                         found.add(frame.qid)
         return found
-
-    def _days(self, since: date | None, until: date | None) -> Iterator[list[str]]:
-        by_day: dict[date, list[str]] = {}
-        for day, qid in self.store.qids(since, until):
-            by_day.setdefault(day, []).append(qid)
-        for day in sorted(by_day, reverse=True):
-            yield by_day[day]
 
 
 def _within(day: date | None, since: date | None, until: date | None) -> bool:

@@ -38,7 +38,7 @@ from otel_prompt_trace.pipeline.shipper import Shipper
 from otel_prompt_trace.pipeline.shipping import Payloads
 from otel_prompt_trace.pipeline.spool import Spool, spooled_bytes
 from otel_prompt_trace.settings import Settings
-from otel_prompt_trace.sources import Sources
+from otel_prompt_trace.sources import Sources, default_sources
 
 if TYPE_CHECKING:
     from otel_prompt_trace.wire.rules import Rules
@@ -64,7 +64,7 @@ class Runtime:
         tracer_provider: trace.TracerProvider | None = None,
     ) -> None:
         self.settings = settings
-        self.sources = sources or Sources()
+        self.sources = sources or default_sources()
         self.new_id = self.sources.new_id
         self.tracer = trace.get_tracer(TRACER, __version__, tracer_provider)
         self.accounts = Accounts()
@@ -231,6 +231,16 @@ class Runtime:
                 return
             with reentry.between():
                 what()
+
+    def renew(self, sources: Sources) -> None:
+        """For a test that begins: deliver what there is, then go on with parts of its own and another clock and ids."""
+        self.settle()
+        self._shipper.stop(timeout=1.0)
+        with reentry.at_work():
+            self._spool.close()
+        self.sources, self.new_id = sources, sources.new_id
+        self.accounts = Accounts()
+        self._assemble()
 
     def renew_in_child(self) -> None:
         """After a fork: parts of our own. Runs in the child, where no other thread exists."""

@@ -27,6 +27,8 @@
 ``PROMPT_TRACE_ADOPT``             ``true`` (default): what dead processes left in the spool is delivered from here
 ``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in memory (default 64 MiB), each: events in
                                    ``memory`` mode, answers that are still open, spans that have not ended
+``PROMPT_TRACE_TEST_STORE``        in tests: where payloads go whatever ``PROMPT_TRACE_STORE`` and arguments say, and
+                                   nothing is spooled on disk; ``memory:`` is the process's own memory
 =================================  ==========================================================================
 
 Defaults lie under ``$XDG_STATE_HOME/prompt-trace`` (``~/.local/state/prompt-trace``), never in the working directory.
@@ -45,6 +47,7 @@ from typing import Any
 from otel_prompt_trace.core.pieces import POLICIES
 from otel_prompt_trace.core.redaction import Redactor, redactor
 from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.redirection import redirected_to
 
 _CHOICES = {
     "durability": ("memory", "written", "fsync"),
@@ -87,6 +90,7 @@ class Settings:
     wire_apis: tuple[str, ...] = ()
     redact: Redactor | None = None
     hash_key: str | None = field(default=None, repr=False)
+    test_store: str | None = None
 
 
 def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
@@ -122,10 +126,16 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
 
+    test_store = redirected_to() or text("test_store", "") or None
+    if test_store is not None:  # no spool of the application is read either: what waits there is not the tests'
+        key = given.get("hash_key") or env.get(_variable("hash_key")) or "of the tests"
+        spool = str(state_folder(env) / "test-spool")
+        given |= {"store": test_store, "spool": spool, "durability": "memory", "hash_key": key}
     most = size("spool_max_bytes", 1024 * _MIB)
     return Settings(
         store=place("store"),
         spool=_folder("spool", place("spool")),
+        test_store=test_store,
         enabled=_enabled(env, given),
         propagate=_flag("propagate", given.get("propagate", env.get(_variable("propagate")) or "false")),
         hash_key=given.get("hash_key") or env.get(_variable("hash_key")) or None,

@@ -36,3 +36,17 @@ class Sources:
     def now(self) -> datetime:
         """The time, aware, in UTC."""
         return datetime.fromtimestamp(self.now_ns() / 1e9, timezone.utc)
+
+
+_default = Sources()
+
+
+def default_sources() -> Sources:
+    """What a runtime takes that is given none."""
+    return _default
+
+
+def set_default_sources(sources: Sources | None = None) -> None:
+    """For tests: whatever is installed from now on has these; without an argument, the real ones again."""
+    global _default
+    _default = sources or Sources()

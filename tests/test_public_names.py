@@ -16,7 +16,8 @@ from otel_prompt_trace import exceptions, settings
 _PROMISED = {
     "install", "uninstall", "flush", "aflush", "FlushResult", "query", "Query", "Receipt", "declare", "feedback",
     "Prompt", "carry", "census", "Census", "Gap", "Piece", "derive", "grade", "Grade", "Record", "open_store",
-    "PayloadStore", "pack", "Packing", "ASGIMiddleware", "WSGIMiddleware", "PromptTraceError", "__version__",
+    "pack", "Packing", "PayloadStore", "ASGIMiddleware", "WSGIMiddleware", "PromptTraceError", "__version__",
+    "placement", "place", "placements", "Placement", "Rendered",
 }  # fmt: skip
 
 

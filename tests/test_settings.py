@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from otel_prompt_trace.exceptions import ConfigurationError
+from otel_prompt_trace.redirection import redirect
 from otel_prompt_trace.settings import Settings, load, state_folder
 
 _HOME = {"XDG_STATE_HOME": "/state"}
@@ -66,6 +67,7 @@ _VALUES: list[tuple[str, str, Any, Any, Any]] = [
     ("wire_deny", "route:/admin/*", ("route:/admin/*",), "a,b", ("a", "b")),
     ("wire_apis", "/llm=openai.chat", ("/llm=openai.chat",), ["/x=ollama.chat"], ("/x=ollama.chat",)),
     ("redact", "builtins:list", list, tuple, tuple),
+    ("test_store", "memory:", "memory:", "/records", "/records"),
 ]
 
 
@@ -78,6 +80,25 @@ def test_environment_and_argument(name: str, text: str, read: Any, argument: Any
     assert getattr(load(env, **{name: argument}), name) == taken
     empty = _HOME | {f"PROMPT_TRACE_{name.upper()}": ""}
     assert load(empty) == load(_HOME)
+
+
+def test_a_test_store_stands_for_every_other() -> None:
+    """Whatever variables and arguments name: nothing is spooled on disk, and no spool of the application is read."""
+    env = _HOME | {
+        "PROMPT_TRACE_TEST_STORE": "memory:",
+        "PROMPT_TRACE_STORE": "s3://real",
+        "PROMPT_TRACE_SPOOL": "/real",
+    }
+    found = load(env, store="s3://other", spool="/other", durability="fsync", policy="hash")
+    assert (found.store, found.durability, found.policy) == ("memory:", "memory", "hash")
+    assert found.spool == Path("/state/prompt-trace/test-spool")
+    assert (found.hash_key, load(env, hash_key="own").hash_key) == ("of the tests", "own")
+    before = redirect("/elsewhere")
+    try:
+        assert load(_HOME, store="s3://other").store == load(env).store == "/elsewhere"
+    finally:
+        redirect(before)
+    assert load(_HOME, store="s3://other").store == "s3://other"
 
 
 def test_every_setting_is_tried_above() -> None:

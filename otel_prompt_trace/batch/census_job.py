@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from operator import itemgetter
 from pathlib import Path
@@ -26,6 +26,7 @@ from otel_prompt_trace.batch.rows import Row
 from otel_prompt_trace.batch.tables import require_batch
 from otel_prompt_trace.core.counting import CountTokens, TokenCounts
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.template import track
 
 Progress = Callable[[int, "int | None"], None]
@@ -41,6 +42,7 @@ def run_census(
     since: date | None = None,
     until: date | None = None,
     count_tokens: CountTokens | None = None,
+    placements: Mapping[str, Placement] | None = None,
     progress: Progress | None = None,
 ) -> CensusReport:
     """Join spans to payloads, and take the census of every call.
@@ -54,6 +56,7 @@ def run_census(
         since, until: the first and the last UTC day that is looked at. A span belongs to the day of its qid, else of
             its start.
         count_tokens: a function of (text, model), as :func:`otel_prompt_trace.grade` takes it.
+        placements: as it takes them, too.
         progress: called with the number of queries that are done and of all; the latter is None while spans are read.
 
     Raises:
@@ -67,7 +70,7 @@ def run_census(
     with tempfile.TemporaryDirectory(prefix="prompt-trace-") as scratch:
         join = Join(Path(scratch))
         try:
-            run = _Run(store, join, count_tokens, progress or _ignore, since, until)
+            run = _Run(store, join, count_tokens, placements, progress or _ignore, since, until)
             with Tables(out) as tables:
                 run.take(archive, tables)
             return run.report(archive, tables)
@@ -83,6 +86,7 @@ class _Run:
         store: PayloadReader,
         join: Join,
         count_tokens: CountTokens | None,
+        placements: Mapping[str, Placement] | None,
         progress: Progress,
         since: date | None,
         until: date | None,
@@ -90,6 +94,8 @@ class _Run:
         self._store = store
         self._join = join
         self._count_tokens = count_tokens
+        self._placements = placements
+        self._asked: Counter[tuple[str, str, str]] = Counter()
         self._progress = progress
         self._since = since
         self._until = until
@@ -113,7 +119,7 @@ class _Run:
         total = len(listing.qids)
         for done, (qid, day) in enumerate(listing.qids.items()):
             self._progress(done, total)
-            outcome = read_query(self._store, qid, day, self._count_tokens)
+            outcome = read_query(self._store, qid, day, self._count_tokens, self._placements)
             if outcome.state == "absent":
                 self._payload_problems.append(Problem(qid, 0, "was listed, and gone when it was to be read"))
             self._keep(qid, outcome, tables)
@@ -143,6 +149,7 @@ class _Run:
             left_out=() if archive is None else archive.left_out,
             templates=tuple(track(_template_counts(row) for row in sorted(self._calls, key=_when))),
             written=tables.written,
+            placements=self._asked,
         )
 
     def _read_spans(self, archive: SpanArchive) -> None:
@@ -164,7 +171,7 @@ class _Run:
 
     def _look_up(self, qid: str, tables: Tables) -> None:
         """A qid that spans carry and the listing did not show: erased, stored since, outside the window, or absent."""
-        outcome = read_query(self._store, qid, None, self._count_tokens)
+        outcome = read_query(self._store, qid, None, self._count_tokens, self._placements)
         if outcome.state == "read" and not (self._since is None and self._until is None):
             self._join.add_query(qid, "outside")
         else:
@@ -183,6 +190,7 @@ class _Run:
         if not rows.calls:
             self._without_calls.append(qid)
         self._calls += rows.calls
+        self._asked.update((again.name, again.status, again.detail) for again in rows.placements)
         for call, ids in zip(rows.calls, rows.ids, strict=True):
             self._join.add_call(call, ids)
         for stage, milliseconds in rows.stages.items():

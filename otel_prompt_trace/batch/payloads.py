@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, Protocol
@@ -18,6 +18,7 @@ from otel_prompt_trace.batch.rows import QueryRows, query_rows
 from otel_prompt_trace.core.counting import CountTokens
 from otel_prompt_trace.core.events import Event, Problem, identity
 from otel_prompt_trace.core.grade import grade
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.qid import carried_date
 from otel_prompt_trace.core.record import project
 from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError, StoreError
@@ -94,7 +95,13 @@ def list_qids(store: PayloadReader, since: date | None, until: date | None) -> L
     return Listing({qid: None if carried_date(qid) else _middle(found) for qid, found in days.items()})
 
 
-def read_query(store: PayloadReader, qid: str, day: date | None, count_tokens: CountTokens | None) -> Outcome:
+def read_query(
+    store: PayloadReader,
+    qid: str,
+    day: date | None,
+    count_tokens: CountTokens | None,
+    placements: Mapping[str, Placement] | None = None,
+) -> Outcome:
     """Read and grade one query. Raises nothing but what is no :class:`Exception`."""
     try:
         found = store.events(qid) if day is None else store.events(qid, day)
@@ -109,7 +116,7 @@ def read_query(store: PayloadReader, qid: str, day: date | None, count_tokens: C
         return Outcome("failed" if problems else "absent", problems)
     try:
         record = project(qid, found.events, problems)
-        rows = query_rows(record, grade(record, count_tokens))
+        rows = query_rows(record, grade(record, count_tokens, placements))
     except Exception as error:  # noqa: BLE001 - an event holds anything that somebody wrote: it is one query's fault
         return Outcome("failed", (*problems, Problem(qid, 0, f"can't be graded: {type(error).__name__}")))
     return Outcome("read", problems + tuple(map(_uninterpreted, record.unreadable)), rows)

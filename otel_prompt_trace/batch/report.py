@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_prompt_trace.batch.tables import encodable
+from otel_prompt_trace.core.again import summary
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.core.template import TemplateTrack
 from otel_prompt_trace.core.verdict import Verdict, worst
@@ -100,6 +101,7 @@ class CensusReport:
         left_out: files of the given folders that were not read, by their names.
         templates: for each model, the tokens of its calls' template, and where they changed.
         written: the Parquet files.
+        placements: what came of asking the calls' placements again: name, status and detail, with the number of calls.
     """
 
     rows: tuple[CallRow, ...]
@@ -118,6 +120,7 @@ class CensusReport:
     left_out: tuple[Path, ...] = ()
     templates: tuple[TemplateTrack, ...] = ()
     written: tuple[Path, ...] = ()
+    placements: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -214,6 +217,10 @@ class CensusReport:
             "left_out": [encodable(str(path)) for path in self.left_out],
             "templates": [encodable(template.sentence) for template in self.templates],
             "written": [encodable(str(path)) for path in self.written],
+            "placements": [
+                {"name": encodable(name), "status": status, "detail": encodable(detail), "calls": calls}
+                for (name, status, detail), calls in sorted(self.placements.items())
+            ],
         }
 
     @property
@@ -236,6 +243,7 @@ class CensusReport:
             ("problems in the span archives", [_shown(problem) for problem in self.span_problems]),
             ("problems in the payloads", [_shown(problem) for problem in self.payload_problems]),
             ("files left out, by their names", self.left_out),
+            ("placements", summary(self.placements)),
         )
 
 

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from otel_prompt_trace.batch.tables import encodable
+from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.census import Census, Gap
 from otel_prompt_trace.core.grade import CallGrade, Grade
 from otel_prompt_trace.core.record import Call, Record
@@ -36,7 +37,8 @@ class QueryRows:
     """The rows of one graded query, and what the join needs beside them.
 
     ``ids`` holds, for each of ``calls``, the trace and span ids under which it was recorded or seen. ``stages`` are
-    the recorded milliseconds by stage. ``unreadable`` is the number of events that can't be interpreted.
+    the recorded milliseconds by stage. ``unreadable`` is the number of events that can't be interpreted. ``placements``
+    is what came of asking placements again.
     """
 
     calls: tuple[Row, ...]
@@ -45,6 +47,7 @@ class QueryRows:
     gaps: tuple[Row, ...]
     stages: dict[str, int | None]
     unreadable: int
+    placements: tuple[Again, ...] = ()
 
 
 def query_rows(record: Record, grade: Grade) -> QueryRows:
@@ -57,6 +60,7 @@ def query_rows(record: Record, grade: Grade) -> QueryRows:
         gaps=tuple(row for call, census in counted for row in gap_rows(record.qid, call, census)),
         stages={stage: integer(milliseconds) for stage, milliseconds in record.ms.items()},
         unreadable=len(record.unreadable),
+        placements=tuple(g.again for g in grade.calls if g.again is not None),
     )
 
 

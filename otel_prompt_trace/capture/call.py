@@ -10,6 +10,7 @@ from otel_prompt_trace.capture.context import holding
 from otel_prompt_trace.capture.guard import never_raises, not_captured, span_failed
 from otel_prompt_trace.capture.spans import SpanScope
 from otel_prompt_trace.core import attributes
+from otel_prompt_trace.core.placement import Rendered
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.secret_places import holds_secrets, without_secrets
 from otel_prompt_trace.core.withheld import TELLING
@@ -36,7 +37,8 @@ class Call:
 
     def __init__(self, query: OpenQuery, prompt: Any, fields: Event) -> None:
         self._query = query
-        self._prompt = prompt
+        self._rendered = prompt if isinstance(prompt, Rendered) else None
+        self._prompt = prompt.prompt if isinstance(prompt, Rendered) else prompt
         self._fields = fields
         self.id = ""
         self.sent: Any = None
@@ -128,11 +130,15 @@ class Call:
         prompt, call, query = self._prompt, self.id, self._query
         request: Event = {"kind": "request", "call": call, "evidence": "declared", **self._fields}
         events: list[Event] = []
+        placed = self._rendered if self._rendered is not None else prompt if isinstance(prompt, Prompt) else None
+        if placed is not None:
+            # Without their texts, which the prompt in the same append holds.
+            events = [{**piece, "call": call} for piece in placed.placed]
+            query.withhold(placed.withheld)
+        if self._rendered is not None:
+            request["placement"] = self._rendered.placement.reference
         if isinstance(prompt, Prompt):
             self._chars = len(prompt)
-            # Without their texts, which the prompt in the same append holds.
-            events = [{**placed, "call": call} for placed in prompt.placed]
-            query.withhold(prompt.withheld)
             prompt = prompt.messages() if prompt.is_messages else prompt.text
         self._pieces = len(events) + len(query.offers)
         if query.policy != "store" or query.withheld:

@@ -120,7 +120,7 @@ class Query:
         """One model request, for use in a ``with`` statement; what is recorded goes to the spool on entering.
 
         Args:
-            prompt: a :class:`Prompt`, a str, or a list of messages: exactly what is sent.
+            prompt: a :class:`Prompt`, what :func:`place` gave, a str, or a list of messages: exactly what is sent.
             model, temperature, parameters: as sent.
             tools, response_format: JSON values the model may see beside the prompt.
             prompt_tokens: your own count; by default it is counted when the record is read.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import click
 
 from otel_prompt_trace import tokens
 from otel_prompt_trace._version import __version__
+from otel_prompt_trace.cli.output import printable
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings, load
@@ -57,6 +62,36 @@ def places(command: Callable[..., Any]) -> Callable[..., Any]:
 def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--json``."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON, for a pipe.")(command)
+
+
+def placed_by(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--placements``, and hand the command what the modules named there register; None where it is not given."""
+
+    @click.option(
+        "--placements",
+        "modules",
+        metavar="MODULE[,MODULE]",
+        help="Import these modules, which runs their code, and have the placements in them render again.",
+    )
+    @functools.wraps(command)
+    def with_placements(*args: Any, modules: str | None, **kwargs: Any) -> Any:
+        return command(*args, placements=None if modules is None else _registered(modules), **kwargs)
+
+    return with_placements
+
+
+def _registered(modules: str) -> Mapping[str, Placement]:
+    from otel_prompt_trace.capture.placement import placements
+
+    sys.path.insert(0, str(Path.cwd()))
+    for module in filter(None, map(str.strip, modules.split(","))):
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # ours may be read by a program
+                placements(module)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may do anything while it is imported
+            said = f"{type(error).__name__}: {error}"
+            click.echo(f"prompt-trace: {printable(f'{module} can not be imported: {said}')}", err=True)
+    return placements()
 
 
 def records(settings: Settings) -> Records:

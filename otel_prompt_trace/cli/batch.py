@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import click
 
-from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
+from otel_prompt_trace.cli.app import Day, as_json, count_tokens, placed_by, places, records
 from otel_prompt_trace.cli.output import print_json, printable, progress, table
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.settings import Settings
 
 _ITEM = "  "  # begins a line below a title
@@ -31,6 +32,7 @@ _OF_A_FILE, _OF_A_TITLE = 5, 20
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the Parquet tables here.")
 @click.option("--since", type=Day(), help="First UTC day.")
 @click.option("--until", type=Day(), help="Last UTC day.")
+@placed_by
 @places
 @as_json
 def census(
@@ -41,6 +43,7 @@ def census(
     since: date | None,
     until: date | None,
     json_: bool,
+    placements: Mapping[str, Placement] | None,
 ) -> int:
     """Join archived spans to payloads and take the census of every call.
 
@@ -53,7 +56,14 @@ def census(
     source = records(settings)
     with progress("census") as step:
         report = run_census(
-            source.store, [*spans, *more], out, since=since, until=until, count_tokens=count_tokens, progress=step
+            source.store,
+            [*spans, *more],
+            out,
+            since=since,
+            until=until,
+            count_tokens=count_tokens,
+            placements=placements,
+            progress=step,
         )
     if json_:
         print_json(report.to_dict())

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
+from otel_prompt_trace.cli.app import Day, as_json, count_tokens, placed_by, places, records
 from otel_prompt_trace.cli.output import mark, print_json, printable, progress, table
+from otel_prompt_trace.core.again import Again, summary
 from otel_prompt_trace.core.grade import Grade, exit_code, grade
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.template import TemplateTrack, track
 from otel_prompt_trace.core.text import as_text, wrap
-from otel_prompt_trace.exceptions import PromptTraceError
+from otel_prompt_trace.core.verdict import Verdict, worst
+from otel_prompt_trace.exceptions import Ambiguous, Erased, NotFound, PromptTraceError, StoreDenied, StoreUnreachable
+from otel_prompt_trace.records import Records
 from otel_prompt_trace.settings import Settings
 
 
 @click.command("grade")
 @click.argument("qids", nargs=-1, metavar="[QID]...")
-@click.option("--last", type=click.IntRange(min=1), help="The newest N queries (default 50 where no QID is given).")
+@click.option("--last", type=click.IntRange(min=1), help="The newest N calls (default 50 without QID and days).")
 @click.option("--date", "day", type=Day(), help="The UTC day of a QID that carries none, or of a trace.")
 @click.option("--since", type=Day(), help="First UTC day.")
 @click.option("--until", type=Day(), help="Last UTC day.")
+@placed_by
 @places
 @as_json
 def grade_command(
@@ -34,58 +41,116 @@ def grade_command(
     since: date | None,
     until: date | None,
     json_: bool,
+    placements: Mapping[str, Placement] | None,
 ) -> int:
-    """Grade the calls of some queries: verdicts, reasons, checks.
+    """Grade the last calls, those of some days, or those of some queries: verdicts, reasons, checks.
 
     Exits with 0 if all is exact, 1 on a mismatch, a failed check or a query that is not found, 3 if something is
-    unknown or can't be read.
+    unknown or can't be read, or if there is nothing to grade.
     """
-    if day is not None and not qids:
-        raise click.UsageError("--date goes with a QID; --since and --until choose days")
+    _check_choice(qids, last, day, since, until)
     source = records(settings)
-    limit = last or (50 if since is None and until is None else 1_000_000)
-    chosen = [source.resolve(qid, day) for qid in qids] if qids else source.newest(limit, since, until)
+    limit = None if qids else last or (50 if since is None and until is None else None)
     grades: list[Grade] = []
-    problems: list[str] = []
+    problems: list[PromptTraceError] = []
     damaged: list[Record] = []
+    chosen = _named(source, qids, day, problems) if qids else source.newest_first(since, until)
+    calls = 0
     with progress("grading") as step:
         for number, qid in enumerate(chosen, 1):
             try:
                 record = source.get(qid, day)
-                grades.append(grade(record, count_tokens))
-                if record.problems:
-                    damaged.append(record)
+            except (StoreUnreachable, StoreDenied):  # a part of the answer would pass for all of it
+                raise
             except PromptTraceError as error:
-                problems.append(f"{qid}: {error}")
-            step(number, len(chosen))
+                if qids or not isinstance(error, NotFound | Erased):  # one that was listed may be gone meanwhile
+                    problems.append(error)
+                continue
+            try:
+                graded = grade(record, count_tokens, placements)
+            except Exception as error:  # noqa: BLE001 - a record holds anything that somebody wrote: one query's fault
+                problems.append(PromptTraceError(f"{qid}: can't be graded: {type(error).__name__}"))
+                continue
+            grades.append(graded if limit is None else _newest_calls(graded, limit - calls))
+            calls += len(grades[-1].calls)
+            if record.problems:
+                damaged.append(record)
+            step(number if limit is None else calls, len(qids) or limit)
+            if limit is not None and calls >= limit:
+                break
     if json_:
         print_json(
             wrap(
                 {
+                    "verdicts": _verdicts(grades),
                     "grades": [_as_dict(g) for g in grades],
                     "damaged": [{"qid": r.qid, "problems": [str(p) for p in r.problems]} for r in damaged],
-                    "problems": problems,
                     "templates": [_template(found) for found in _templates(grades)],
+                    "problems": [str(error) for error in problems],
                 }
             )
         )
     elif not grades:
-        click.echo(f"Nothing to grade: {source.nothing}.")
+        click.echo(f"Nothing to grade: {_nothing(source, since, until)}.")
     else:
         _print(grades, damaged)
     for problem in problems:
-        click.echo(f"prompt-trace: {printable(problem)}", err=True)
-    if problems:
+        click.echo(f"prompt-trace: {printable(str(problem))}", err=True)
+    if any(isinstance(problem, NotFound | Erased | Ambiguous) for problem in problems):
         return 1
-    return exit_code(grades) or (3 if damaged else 0)
+    return exit_code(grades) or (3 if damaged or problems or not grades else 0)
+
+
+def _check_choice(
+    qids: tuple[str, ...], last: int | None, day: date | None, since: date | None, until: date | None
+) -> None:
+    """Refuse options that contradict each other, rather than leave one of them out."""
+    if day is not None and not qids:
+        raise click.UsageError("--date goes with a QID; --since and --until choose days")
+    if qids and (last is not None or since is not None or until is not None):
+        raise click.UsageError("--last, --since and --until choose among all queries: they don't go with a QID")
+    if since is not None and until is not None and since > until:
+        raise click.UsageError(f"no day is both since {since} and until {until}")
+
+
+def _named(source: Records, qids: Iterable[str], day: date | None, problems: list[PromptTraceError]) -> Iterator[str]:
+    """The qids that were meant, each once; one that can't be told is a problem, and the others are graded."""
+    seen: set[str] = set()
+    for reference in qids:
+        try:
+            qid = source.resolve(reference, day)
+        except (NotFound, Ambiguous) as error:
+            problems.append(error)
+            continue
+        if qid not in seen:
+            seen.add(qid)
+            yield qid
+
+
+def _nothing(source: Records, since: date | None, until: date | None) -> str:
+    days = [f"since {since}"] * (since is not None) + [f"until {until}"] * (until is not None)
+    return f"{source.nothing}{' ' if days else ''}{' '.join(days)}"
+
+
+def _newest_calls(graded: Grade, most: int) -> Grade:
+    """A grade of no more than its newest calls."""
+    if len(graded.calls) <= most:
+        return graded
+    calls = graded.calls[-most:]
+    return replace(graded, calls=calls, verdict=worst(call.verdict for call in calls) or "unknown")
+
+
+def _verdicts(grades: list[Grade]) -> dict[str, int]:
+    counts = Counter(call.verdict for g in grades for call in g.calls)
+    return {name: counts[name] for name in get_args(Verdict)}
 
 
 def _print(grades: list[Grade], damaged: list[Record]) -> None:
     calls = [call for g in grades for call in g.calls]
-    verdicts = Counter(call.verdict for call in calls)
+    verdicts = _verdicts(grades)
     unread = {record.qid for record in damaged}
     empty = sum(1 for g in grades if not g.calls and g.qid not in unread)
-    table(("verdict", "calls"), [(name, verdicts[name]) for name in ("exact", "mismatch", "unknown")])
+    table(("verdict", "calls"), list(verdicts.items()))
     reasons = Counter(reason for call in calls for reason in call.reasons)
     if reasons:
         table(("reason", "calls"), reasons.most_common(), title="\nreasons")
@@ -105,6 +170,9 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     ]
     if bad:
         table(("qid", "call", "verdict", "reasons"), bad[:20], title="\nnot exact (the first 20)")
+    asked = summary(Counter((c.again.name, c.again.status, c.again.detail) for c in calls if c.again is not None))
+    if asked:
+        click.echo("\nplacements" + "".join(f"\n  {printable(line)}" for line in asked))
     if damaged:
         click.echo(f"\n{len(damaged)} of {len(grades)} queries can't be read whole:")
     for record in damaged:
@@ -148,6 +216,7 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "prompt_tokens": call.prompt_tokens,
                 "template_tokens": call.tokens.template,
                 "checks": [_check(c) for c in call.checks],
+                "placement": None if call.again is None else _placement(call.again),
             }
             for call in graded.calls
         ],
@@ -156,6 +225,10 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
 
 def _check(check: Any) -> dict[str, Any]:
     return {"name": check.name, "status": check.status, "detail": check.detail}
+
+
+def _placement(again: Again) -> dict[str, Any]:
+    return {"name": again.name, "status": again.status, "detail": again.detail}
 
 
 COMMANDS = (grade_command,)

@@ -1,17 +1,21 @@
 """Derive: the prompt by the application's own placement, and the census of every call.
 
 Where the application built its prompt with :class:`Prompt`, the recorded placement is replayed: the same pieces in
-the same places must give the prompt that was recorded. One rule for what sends and what grades.
+the same places must give the prompt that was recorded. Where it registered a placement of its own, and that is at
+hand, it is asked again. One rule for what sends and what grades.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from otel_prompt_trace.core.again import Again, ask_again
 from otel_prompt_trace.core.assignment import JUMPS, occurrences
 from otel_prompt_trace.core.census import REASON_OF_STATE, Census, take
 from otel_prompt_trace.core.pieces import Piece, Placed, State
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.prompt import replay
 from otel_prompt_trace.core.record import Call, OfferKey, Record, offer_key
 from otel_prompt_trace.core.segments import Split
@@ -29,27 +33,43 @@ class Derivation:
     """One call, derived.
 
     ``census`` is None where the call has no prompt to take it of. ``rendered`` says whether replaying the recorded
-    placement gives the prompt as recorded: None where the application gave no placement.
+    placement gives the prompt as recorded: None where the application gave no placement. ``again`` says what came of
+    asking the function by which the application rendered it: None where it named none.
     """
 
     call: Call
     census: Census | None
     rendered: bool | None
+    again: Again | None = None
 
 
-def derive(record: Record) -> tuple[Derivation, ...]:
+def derive(record: Record, placements: Mapping[str, Placement] | None = None) -> tuple[Derivation, ...]:
     """The census of every call of the record, in order.
+
+    Args:
+        record: as :meth:`PayloadStore.get` returns it.
+        placements: functions that render prompts, as :func:`placements` gives them: a call that one of them rendered
+            is rendered once more, and where that gives the same prompt, the offsets are those of that rendering. None
+            calls nothing, and the recorded offsets count.
 
     A piece that was offered to the query and that some call holds is ``not_placed`` in the others. One that no call
     holds is ``duplicate`` where another piece has its text, ``contested`` where its text stands inside another's, and
     unlocatable, in each call, only if its text stands in none of them.
     """
-    taken = [(call, _census(call)) for call in record.calls]
+    asked = [ask_again(call, placements) for call in record.calls]
+    taken = [(call, _census(_placed_anew(call, again))) for call, again in zip(record.calls, asked, strict=True)]
     censuses = [census for _, census in taken if census is not None]
     found = (p for census in censuses for p in census.pieces if p.state in ("located", "visible", "whole_prompt"))
     held = {offer_key(p.piece) for p in found if p.piece.offered}
     settled = iter(_settle_offers(censuses, held))
-    return tuple(Derivation(call, None if census is None else next(settled), _rendered(call)) for call, census in taken)
+    return tuple(
+        Derivation(call, None if census is None else next(settled), _rendered(call), again)
+        for (call, census), again in zip(taken, asked, strict=True)
+    )
+
+
+def _placed_anew(call: Call, again: Again | None) -> Call:
+    return call if again is None or again.pieces is None else replace(call, pieces=again.pieces)
 
 
 def _census(call: Call) -> Census | None:

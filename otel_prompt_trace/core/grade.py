@@ -6,13 +6,15 @@ can't differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.checks import Check, check_call, check_query, integrity
 from otel_prompt_trace.core.counting import CountTokens, TokenCounts, count_call
 from otel_prompt_trace.core.derive import Derivation, derive
+from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.record import Call, Record
 from otel_prompt_trace.core.sightings import lost_attributes
 from otel_prompt_trace.core.usage import normalize
@@ -21,7 +23,10 @@ from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
 
 @dataclass(frozen=True, slots=True)
 class CallGrade:
-    """What may be said of one call. ``tokens`` are counted here, None without a public encoding."""
+    """What may be said of one call. ``tokens`` are counted here, None without a public encoding.
+
+    ``again`` is what came of asking the call's placement again; None where it was rendered by none.
+    """
 
     call: Call
     census: Census | None
@@ -29,6 +34,7 @@ class CallGrade:
     reasons: tuple[str, ...]
     checks: tuple[Check, ...]
     tokens: TokenCounts
+    again: Again | None = None
 
     @property
     def prompt_tokens(self) -> int | None:
@@ -56,15 +62,18 @@ class Grade:
         return exit_code([self])
 
 
-def grade(record: Record, count_tokens: CountTokens | None = None) -> Grade:
+def grade(
+    record: Record, count_tokens: CountTokens | None = None, placements: Mapping[str, Placement] | None = None
+) -> Grade:
     """Grade a record.
 
     Args:
         record: as :meth:`PayloadStore.get` returns it.
         count_tokens: a function of (text, model) that gives the number of tokens, or None where no encoding is
             public; without it ``token_identity`` is unknown.
+        placements: as :func:`derive` takes them.
     """
-    calls = tuple(_grade_call(record, derivation, count_tokens) for derivation in derive(record))
+    calls = tuple(_grade_call(record, derivation, count_tokens) for derivation in derive(record, placements))
     return Grade(
         qid=record.qid,
         verdict=worst(call.verdict for call in calls) or "unknown",
@@ -108,6 +117,7 @@ def _grade_call(record: Record, derivation: Derivation, count_tokens: CountToken
         reasons=in_order(reasons),
         checks=tuple(check_call(record, derivation, tokens)),
         tokens=tokens,
+        again=derivation.again,
     )
 
 

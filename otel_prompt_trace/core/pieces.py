@@ -48,6 +48,7 @@ class Piece:
     hmac_sha256: str | None = None
     value: Any = None
     blank: bool = False  # nothing but whitespace, recorded where the text itself was not kept
+    given: int | None = None  # its number among what a placement was given
 
     @property
     def length(self) -> int:

@@ -69,6 +69,12 @@ def ulid_factory(now_ns: Callable[[], int], random_bits: Callable[[int], int]) -
 
 def carried_date(qid: str) -> date | None:
     """The UTC date that an id carries in itself: upper-case ULID or dashed UUIDv7; None for any other."""
+    time = carried_time(qid)
+    return None if time is None else time.date()
+
+
+def carried_time(qid: str) -> datetime | None:
+    """The time (UTC, to the millisecond) that an id carries in itself; None where it carries none."""
     if _ULID.fullmatch(qid):
         milliseconds = 0
         for char in qid[:10]:
@@ -78,7 +84,7 @@ def carried_date(qid: str) -> date | None:
     else:
         return None
     try:
-        return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)).date()
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
     except OverflowError:  # an id of the right shape whose digits are no time of ours
         return None
 

@@ -48,7 +48,8 @@ class Call:
     ``number`` counts from 1 in the order in which the calls went out. ``request`` is the one with the strongest
     evidence; None where only a response arrived. ``pieces`` are those of this call, ``offered`` those that the
     query offered to all its calls, ``inferred`` the outputs of earlier calls and the results of tools. ``seen`` is
-    everything that told of the call: spans, hooks, log records.
+    everything that told of the call: spans, hooks, log records. ``left_out`` are the pieces that a placement was given
+    and did without: nobody claims that they stand in the prompt.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Call:
     offered: tuple[Piece, ...]
     inferred: tuple[Piece, ...]
     seen: tuple[Sighting, ...] = ()
+    left_out: tuple[Piece, ...] = ()
 
     @property
     def request(self) -> Event | None:
@@ -239,7 +241,7 @@ def _calls(events: list[Event]) -> Iterable[Call]:
     offered = _offered(events)
     for number, call in enumerate(ids, 1):
         own = [event for event in events if event.get("call") == call]
-        pieces = [piece_of(event) for event in own if event["kind"] == "piece"]
+        pieces = [piece_of(event) for event in own if event["kind"] == "piece" and not event.get("left_out")]
         first = own[0]
         yield _as_sent(
             Call(
@@ -251,6 +253,7 @@ def _calls(events: list[Event]) -> Iterable[Call]:
                 offered=tuple(piece for piece in pieces if piece.offered) or offered,
                 inferred=tuple(_inferred(events, first)),
                 seen=sightings(events, call),
+                left_out=tuple(piece_of(e) for e in own if e["kind"] == "piece" and e.get("left_out")),
             )
         )
 

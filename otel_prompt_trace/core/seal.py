@@ -214,7 +214,7 @@ def _withhold(
 
 def _candidates(events: list[Event], pieces: dict[int, Piece], call: Any) -> list[int]:
     """The pieces that may stand in a call's prompt: its own, and what the query offers unless it has copies of it."""
-    own = [n for n in pieces if events[n].get("call") == call]
+    own = [n for n in pieces if events[n].get("call") == call and not events[n].get("left_out")]
     shared = [n for n in pieces if events[n].get("call") is None and call is not None]
     if any(pieces[n].offered for n in own):
         shared = []
@@ -391,6 +391,7 @@ def piece_of(event: Event) -> Piece:
         hmac_sha256=as_text(event["hmac_sha256"]) if event.get("hmac_sha256") is not None else None,
         value=event.get("value"),
         blank=bool(event.get("blank")),
+        given=_whole(event.get("given")),
     )
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
+from otel_prompt_trace.redirection import redirected_to
 from otel_prompt_trace.store.erasure import ErasureReceipt, Remaining
 from otel_prompt_trace.store.folder import FolderStore
 from otel_prompt_trace.store.lookup import Found
+from otel_prompt_trace.store.memory import MemoryStore
 from otel_prompt_trace.store.objects import ObjectInfo, ObjectStore
 from otel_prompt_trace.store.opening import open_objects
 from otel_prompt_trace.store.payloads import PayloadStore
@@ -20,6 +22,7 @@ __all__ = [
     "ErasureReceipt",
     "FolderStore",
     "Found",
+    "MemoryStore",
     "ObjectInfo",
     "ObjectStore",
     "PayloadStore",
@@ -34,7 +37,9 @@ __all__ = [
 def open_store(url: str | os.PathLike[str]) -> PayloadStore:
     """The payload store at ``s3://bucket/prefix?endpoint_url=…&region=…&profile=…``, or in a folder.
 
+    Under tests that keep off real stores it is theirs, whatever ``url`` says: see :mod:`otel_prompt_trace.redirection`.
+
     Raises:
         ConfigurationError: the URL is no store's, carries credentials, or its folder or profile can't be used.
     """
-    return PayloadStore(open_objects(url))
+    return PayloadStore(open_objects(redirected_to() or url))

@@ -4,6 +4,7 @@
 ``s3://bucket/prefix?endpoint_url=…&region=…&profile=…``              S3, or a server that speaks it; options as
                                                                       needed
 ``file:///absolute/path``, or a path (``~`` is expanded)              a folder
+``memory:``                                                           this process's memory, for tests
 ====================================================================  =============================================
 
 A URL never carries credentials: it ends up in logs and on screens. One that does is refused, and no message repeats
@@ -20,6 +21,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from otel_prompt_trace.core.keys import check_key
 from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.store.folder import FolderStore
+from otel_prompt_trace.store.memory import MEMORY, process_store
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.s3 import S3Store, check_endpoint
 
@@ -39,6 +41,8 @@ def open_objects(url: str | os.PathLike[str]) -> ObjectStore:
             can't be used.
     """
     kind, location, options = _read(os.fspath(url))
+    if kind == "memory":
+        return process_store()
     return S3Store(*location, **options) if kind == "s3" else FolderStore(*location)
 
 
@@ -51,12 +55,14 @@ def check_url(url: str | os.PathLike[str]) -> None:
     _read(os.fspath(url))
 
 
-def _read(text: str) -> tuple[Literal["s3", "folder"], tuple[str, ...], dict[str, str]]:
+def _read(text: str) -> tuple[Literal["s3", "folder", "memory"], tuple[str, ...], dict[str, str]]:
     if not text or "\0" in text:
         raise ConfigurationError(f"an empty store, or one with a NUL in it: {_FORMS}")
     scheme = _SCHEME.match(text)
     if scheme is None:
         return "folder", (text,), {}
+    if text == MEMORY:
+        return "memory", (), {}
     try:
         parts = urlsplit(text)
     except ValueError as error:

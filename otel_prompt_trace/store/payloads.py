@@ -17,7 +17,7 @@ from datetime import date, datetime
 
 from otel_prompt_trace.core.events import Identity
 from otel_prompt_trace.core.keys import PayloadKey, blob_key, day_prefix
-from otel_prompt_trace.core.qid import carried_date, check_qid, partition_date, ulid_factory
+from otel_prompt_trace.core.qid import carried_date, carried_time, check_qid, partition_date, ulid_factory
 from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.exceptions import Erased, NotFound
 from otel_prompt_trace.store import erasure
@@ -165,6 +165,22 @@ class PayloadStore:
             if (since is None or day >= since) and (until is None or day <= until):
                 yield from ((day, qid) for qid in self._qids_on(day) if qid not in hidden)
 
+    def newest(self, since: date | None = None, until: date | None = None) -> Iterator[str]:
+        """What is stored, newest first, without what was erased, each qid once; days are listed as they are reached.
+
+        Within a day an id's time is the one that it carries, else that at which its first object was stored.
+
+        Args:
+            since: the first UTC day.
+            until: the last UTC day, included.
+        """
+        hidden = erasure.erased_qids(self._objects)
+        for day in reversed(kept_days(self._objects)):
+            if (since is None or day >= since) and (until is None or day <= until):
+                found = self._times_on(day, hidden)
+                yield from sorted(found, key=lambda qid: (found[qid], qid), reverse=True)
+                hidden |= found.keys()
+
     def resolve(self, text: str, extra: Iterable[str] = ()) -> str:
         """The one qid that a person means: by a qid, its beginning, a trace id, a traceparent, or a URL.
 
@@ -214,6 +230,17 @@ class PayloadStore:
         # Far from the date that the id carries. What is there already was stored in time, and lookups look there
         # first: late events (feedback after a week, a spool that waited) have to join it, or nobody would see them.
         return carried if has_events(self._objects, qid, [carried]) else day
+
+    def _times_on(self, day: date, hidden: set[str]) -> dict[str, datetime]:
+        times: dict[str, datetime] = {}
+        for info in self._objects.list(day_prefix(day)):
+            key = PayloadKey.parse(info.key)
+            if key is None or key.qid in hidden:
+                continue
+            carried = carried_time(key.qid)
+            if carried is not None or key.qid not in times or info.modified < times[key.qid]:
+                times[key.qid] = carried or info.modified
+        return times
 
     def _qids_on(self, day: date) -> Iterator[str]:
         last = None

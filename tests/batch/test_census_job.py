@@ -163,10 +163,10 @@ def test_payload_problems_are_named(tmp_path: Path) -> None:
 def test_errors_of_single_queries_do_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unreachable for one query, a corrupt object for another, a record that breaks the core: named, and on it goes."""
 
-    def fragile(record: Record, count_tokens: Any) -> Grade:
+    def fragile(record: Record, *arguments: Any) -> Grade:
         if record.qid == qid_of(4):
             raise TypeError("the secret prompt")
-        return grade(record, count_tokens)
+        return grade(record, *arguments)
 
     monkeypatch.setattr(payloads, "grade", fragile)
     reader = Reader()

@@ -86,7 +86,7 @@ def test_a_trace_is_not_erased_by_a_bounded_search(run: Run, places: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [(["ls"], 0), (["show", "x"], 1), (["get", TRACE], 1), (["grade"], 0), (["grade", "x"], 1),
+    ("command", "code"), [(["ls"], 0), (["show", "x"], 1), (["get", TRACE], 1), (["grade"], 3), (["grade", "x"], 1),
                           (["census"], 3), (["erase", "x", "--yes"], 1)],
 )  # fmt: skip
 def test_a_store_folder_that_is_not_there_is_not_called_empty(

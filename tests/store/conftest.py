@@ -14,6 +14,7 @@ import pytest
 from moto import mock_aws
 
 from otel_prompt_trace.store import FolderStore, ObjectStore, open_objects
+from otel_prompt_trace.store.memory import process_store
 from tests.seaweed import Seaweed
 from tests.store.memory import MemoryStore
 
@@ -51,12 +52,15 @@ def seaweed_client(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch) -> Any:
     return client
 
 
-@pytest.fixture(params=["folder", "moto", _SEAWEED])
+@pytest.fixture(params=["folder", "memory", "moto", _SEAWEED])
 def objects(request: pytest.FixtureRequest) -> ObjectStore:
     """Each kind of store."""
     if request.param == "folder":
         store: ObjectStore = request.getfixturevalue("folder")
         return store
+    if request.param == "memory":
+        process_store().clear()
+        return process_store()
     return _bucket(request, "payloads")
 
 
