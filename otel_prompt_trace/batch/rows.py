@@ -17,8 +17,10 @@ from typing import Any
 
 from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.census import Census, Gap
-from otel_prompt_trace.core.grade import CallGrade, Grade
+from otel_prompt_trace.core.grade import CallGrade, Grade, sketches
 from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.residuals.shapes import Shape
+from otel_prompt_trace.core.residuals.sketch import Sketch
 from otel_prompt_trace.core.seal import prompt_digest
 from otel_prompt_trace.core.usage import normalize
 
@@ -36,7 +38,8 @@ class QueryRows:
     """The rows of one graded query, and what the join needs beside them.
 
     ``ids`` holds, for each of ``calls``, the trace and span ids under which it was recorded or seen. ``stages`` are
-    the recorded milliseconds by stage. ``unreadable`` is the number of events that can't be interpreted.
+    the recorded milliseconds by stage. ``unreadable`` is the number of events that can't be interpreted. ``sketches``
+    are its calls as they are compared with those of other queries.
     """
 
     calls: tuple[Row, ...]
@@ -45,6 +48,7 @@ class QueryRows:
     gaps: tuple[Row, ...]
     stages: dict[str, int | None]
     unreadable: int
+    sketches: tuple[Sketch, ...] = ()
 
 
 def query_rows(record: Record, grade: Grade) -> QueryRows:
@@ -57,6 +61,7 @@ def query_rows(record: Record, grade: Grade) -> QueryRows:
         gaps=tuple(row for call, census in counted for row in gap_rows(record.qid, call, census)),
         stages={stage: integer(milliseconds) for stage, milliseconds in record.ms.items()},
         unreadable=len(record.unreadable),
+        sketches=sketches(record, grade),
     )
 
 
@@ -132,6 +137,33 @@ def gap_rows(qid: str, call: str, census: Census) -> Iterator[Row]:
             "chars": len(gap),
             "text": None if _cut(gap, census) else gap.text,
         }
+
+
+def shape_row(shape: Shape) -> Row:
+    """The row of ``shapes``."""
+    return {
+        "shape": shape.shape,
+        "cause": shape.cause,
+        "place": encodable(shape.place),
+        "paths": [encodable(path) for path in shape.paths],
+        "calls": shape.calls,
+        "share": shape.share,
+        "texts": shape.texts,
+        "chars": shape.chars,
+        "chars_least": shape.least,
+        "chars_most": shape.most,
+        "chars_total": shape.total,
+        "cached_with": shape.cached.with_it,
+        "reported_with": shape.cached.of_with,
+        "cached_without": shape.cached.without,
+        "reported_without": shape.cached.of_without,
+        "first_qid": shape.origin.qid,
+        "example_qid": shape.example.qid,
+        "example_call": shape.example.number,
+        "example_segment": shape.example.segment,
+        "example_start": shape.example.start,
+        "example_end": shape.example.end,
+    }
 
 
 def span_ids(call: Call) -> dict[tuple[str, str], None]:

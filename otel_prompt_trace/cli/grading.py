@@ -10,8 +10,11 @@ import click
 
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
 from otel_prompt_trace.cli.output import mark, print_json, printable, progress, table
-from otel_prompt_trace.core.grade import Grade, exit_code, grade
+from otel_prompt_trace.core.grade import Grade, across, exit_code, grade, sketches
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.core.residuals.remainder import suspicions
+from otel_prompt_trace.core.residuals.sketch import Sketch
+from otel_prompt_trace.core.residuals.suspicion import by_producer
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.exceptions import PromptTraceError
 from otel_prompt_trace.settings import Settings
@@ -36,6 +39,9 @@ def grade_command(
 ) -> int:
     """Grade the calls of some queries: verdicts, reasons, checks.
 
+    The calls are compared in the order of time as well: a producer that takes in what the others leave is suspected of
+    being a remainder.
+
     Exits with 0 if all is exact, 1 on a mismatch, a failed check or a query that is not found, 3 if something is
     unknown or can't be read.
     """
@@ -45,6 +51,7 @@ def grade_command(
     limit = last or (50 if since is None and until is None else 1_000_000)
     chosen = [source.resolve(qid, day) for qid in qids] if qids else source.newest(limit, since, until)
     grades: list[Grade] = []
+    seen: list[Sketch] = []
     problems: list[str] = []
     damaged: list[Record] = []
     with progress("grading") as step:
@@ -52,11 +59,13 @@ def grade_command(
             try:
                 record = source.get(qid, day)
                 grades.append(grade(record, count_tokens))
+                seen += sketches(record, grades[-1])
                 if record.problems:
                     damaged.append(record)
             except PromptTraceError as error:
                 problems.append(f"{qid}: {error}")
             step(number, len(chosen))
+    grades = across(grades, suspicions(seen))
     if json_:
         print_json(
             wrap(
@@ -100,6 +109,10 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     ]
     if bad:
         table(("qid", "call", "verdict", "reasons"), bad[:20], title="\nnot exact (the first 20)")
+    for line in by_producer(s for call in calls for s in call.suspected):
+        click.echo(f"\nremainder suspected: {printable(line)}")
+    if reasons["gap"]:
+        click.echo("\nprompt-trace suggest names what repeats in the gaps, and prints the line that declares it.")
     if damaged:
         click.echo(f"\n{len(damaged)} of {len(grades)} queries can't be read whole:")
     for record in damaged:
@@ -128,6 +141,7 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "total": call.census.total if call.census else None,
                 "unaccounted": call.census.unaccounted if call.census else None,
                 "checks": [_check(c) for c in call.checks],
+                "suspected": [s.to_dict() for s in call.suspected],
             }
             for call in graded.calls
         ],

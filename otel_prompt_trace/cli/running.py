@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from otel_prompt_trace.cli import batch, delivery, demo, doctor, grading, reading
+from otel_prompt_trace.cli import batch, delivery, demo, doctor, grading, reading, suggesting
 from otel_prompt_trace.cli.app import group
 from otel_prompt_trace.cli.output import printable
 from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError
@@ -25,7 +25,7 @@ def run(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that has no é still shows which character stands there
             stream.reconfigure(errors="backslashreplace")
-    for module in (demo, reading, grading, batch, delivery, doctor):
+    for module in (demo, reading, grading, suggesting, batch, delivery, doctor):
         for command in module.COMMANDS:
             group.add_command(command)
     try:

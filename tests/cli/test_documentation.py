@@ -8,11 +8,11 @@ import click
 import pytest
 
 from otel_prompt_trace import settings
-from otel_prompt_trace.cli import app, batch, delivery, demo, doctor, grading, reading
+from otel_prompt_trace.cli import app, batch, delivery, demo, doctor, grading, reading, suggesting
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-COMMANDS = [c for module in (demo, reading, grading, batch, delivery, doctor) for c in module.COMMANDS]
+COMMANDS = [c for module in (demo, reading, grading, suggesting, batch, delivery, doctor) for c in module.COMMANDS]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -73,7 +73,7 @@ def test_the_command_ends_well_and_prints_commands_that_work(tmp_path: Path) -> 
     assert "4 in prompt + 1 dropped = 5 of 5 retrieved" in done.stdout
     beginning = f"  {shlex.join(command)} "
     offered = [line.strip() for line in done.stdout.splitlines() if line.startswith(beginning)]
-    assert len(offered) == 6
+    assert len(offered) == 7
     for line in offered:
         further = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, cwd=elsewhere)
         assert further.returncode in {0, 1}, further.stderr  # 1: two of the three conversations are mismatches

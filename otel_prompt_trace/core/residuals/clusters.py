@@ -9,11 +9,11 @@ Two passes over the calls in the order of time: how often does each unit stand, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from otel_prompt_trace.core.residuals.parts import Census, Kind, Part, Parts
+from otel_prompt_trace.core.residuals.parts import Kind, Part, Parts, UnitCounts
 from otel_prompt_trace.core.residuals.sketch import Sketch, Zone
 
 HOLE = 200  # characters: a longer text is no filling of a template
@@ -39,9 +39,10 @@ class Cluster:
 
     Counts are calls unless said otherwise: ``opening`` are those that are the first of their group, ``begins`` those
     whose prompt begins with it, ``cached`` those whose provider reports tokens from its cache, ``reported`` those
-    where it says, ``grew`` and ``shrank`` those with more or fewer characters of it than their group's call before.
-    ``least`` and ``most`` are characters a call, ``usual`` those of one part, ``chars`` and ``solid`` of all parts.
-    ``dialogue``, ``framed`` (names of a source and little else) and ``holes`` count parts. ``first`` and ``last`` count the calls of the window from 0. ``example`` is the latest part of the
+    where it says, ``grew`` those with more characters of it than their group's call before. ``least`` and ``most`` are
+    characters a call, ``usual`` those of one part, ``chars`` and ``solid`` of all parts. ``dialogue``, ``declared``
+    (earlier turns declared or answered some of it), ``framed`` (the name of a source and little else) and ``holes``
+    count parts. ``first`` and ``last`` count the calls of the window from 0. ``example`` is the latest part of the
     usual length, or the longest of a text that grows.
     """
 
@@ -70,9 +71,14 @@ class Cluster:
     texts: set[int] = field(default_factory=set)
     lengths: Counter[int] = field(default_factory=Counter)
     usual: int = 0
+    declared: int = 0
     grew: int = 0
-    shrank: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def message(self) -> bool:
+        """Whether its parts are whole messages of a dialogue."""
+        return self.zone[1:] == ("talk", "^", "$")
 
     def count(self, call: Sketch, number: int, *, opening: bool) -> None:
         """Count a call once, however many parts of it belong here."""
@@ -90,6 +96,7 @@ class Cluster:
         self.chars += part.chars
         self.solid += min(part.solid, part.run.solid)
         self.dialogue += part.run.dialogue
+        self.declared += part.declared
         self.framed += part.run.solid < min(part.solid, _FRAME)
         if len(self.texts) < _TEXTS:
             self.texts.add(key)
@@ -98,6 +105,19 @@ class Cluster:
             if self.lengths[part.chars] > self.lengths[self.usual]:
                 self.usual = part.chars
 
+    def join(self, other: Cluster) -> None:
+        """Take in the cluster of what was new where this one goes on."""
+        self.parts += other.parts
+        self.chars += other.chars
+        self.paths += other.paths
+        if not self.message:  # a dialogue's first message is a question, not yet a history
+            self.calls += other.calls
+            self.opening += other.opening
+            self.cached += other.cached
+            self.reported += other.reported
+        if other.first < self.first:
+            self.first, self.origin = other.first, other.origin
+
     def measure(self, group: str, size: int) -> None:
         """Note the characters of one call's parts, and whether they are more than in the call before it."""
         self.least = size if self.least == 0 else min(self.least, size)
@@ -105,7 +125,6 @@ class Cluster:
         before = self.sizes.pop(group, None)
         if before is not None:
             self.grew += size > before
-            self.shrank += size < before
         self.sizes[group] = size
         if len(self.sizes) > _TEXTS:
             del self.sizes[next(iter(self.sizes))]
@@ -125,13 +144,19 @@ class Window:
     clusters: list[Cluster] = field(default_factory=list)
 
 
-def clusters(calls: Callable[[], Iterable[Sketch]]) -> Window:
-    """The clusters of a window; ``calls`` gives the same calls in the order of time each time it is asked."""
-    counted = Census()
-    for call in calls():
+def clusters(calls: Iterable[Sketch]) -> Window:
+    """The clusters of a window of calls in the order of time, which are gone through twice.
+
+    Raises:
+        TypeError: they can be gone through once only.
+    """
+    if isinstance(calls, Iterator):
+        raise TypeError("the calls are gone through twice: give a sequence of sketches, not an iterator")
+    counted = UnitCounts()
+    for call in calls:
         counted.see(call)
     cutter, window, found = Parts(counted), Window(partial=counted.partial), _Found()
-    for call in calls():
+    for call in calls:
         opening, gaps = cutter.cut(call)
         found.add(call, window.calls, gaps, opening=opening)
         window.calls += 1
@@ -143,7 +168,7 @@ def clusters(calls: Callable[[], Iterable[Sketch]]) -> Window:
     return window
 
 
-_Key = tuple[str, str, object]
+_Key = tuple[str, str, object]  # the kind, the service, and the text or the zone
 
 
 def _keyed(call: Sketch, parts: list[Part]) -> Iterator[tuple[Part, _Key, bool]]:
@@ -168,6 +193,9 @@ class _Found:
         sizes: dict[_Key, int] = {}
         for parts in gaps:
             for part, key, hole in _keyed(call, parts):
+                known = self._clusters.get(("carried", *key[1:]))
+                if key[0] == "new" and known is not None and call.group in known.sizes:
+                    key = ("carried", *key[1:])  # noqa: PLW2901 - the newest of what goes on there
                 run = part.run
                 spot = Spot(call.qid, call.number, run.path, run.segment, part.start, part.end)
                 cluster = self._clusters.get(key)
@@ -178,8 +206,9 @@ class _Found:
                 if hole:
                     cluster.holes += 1
                     continue
+                if key not in sizes:
+                    cluster.begins += run.opens and (part.start == 0 or part.kind == "new")
                 sizes[key] = sizes.get(key, 0) + part.chars
-                cluster.begins += run.opens and part.start == 0
                 if len(cluster.paths) < _PATHS or run.path in cluster.paths:
                     cluster.paths[run.path] += 1
                 whole = part.chars == run.chars
@@ -191,15 +220,11 @@ class _Found:
             self._clusters[key].measure(call.group, size)
 
     def joined(self) -> list[Cluster]:
-        """The clusters, most characters first; a new message of a dialogue that goes on is part of its history."""
+        """The clusters, most characters first; where a text goes on, what was new in its first call is part of it."""
         for key, cluster in list(self._clusters.items()):
-            history = self._clusters.get(("carried", key[1], key[2]))
-            if cluster.kind == "new" and history is not None and cluster.zone[1:] == ("talk", "^", "$"):
-                history.parts += cluster.parts
-                history.chars += cluster.chars
-                if cluster.first < history.first:
-                    history.first, history.origin = cluster.first, cluster.origin
-                history.paths += cluster.paths
+            known = self._clusters.get(("carried", *key[1:]))
+            if key[0] == "new" and known is not None and (cluster.message or cluster.calls <= known.groups):
+                known.join(cluster)
                 del self._clusters[key]
         with_text = (cluster for cluster in self._clusters.values() if cluster.parts)
         return sorted(with_text, key=lambda cluster: (-cluster.chars, cluster.first, cluster.origin))

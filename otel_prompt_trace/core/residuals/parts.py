@@ -1,9 +1,9 @@
 """The parts of a gap: what always stands there, what earlier turns left, and what is new.
 
 Within a conversation a unit of a gap is **carried** where an earlier turn declared it, answered it or had it in its own
-gap; it is **fixed** where the conversation's first call had it in that very zone, or other groups have it too; else it
-is **new**. A gap is cut where this changes, but for the frames between two carried texts (``user:``), which go with
-them.
+gap; it is **fixed** where the conversation's first call had it after the same producer, or other groups have it too;
+else it is **new**. A gap is cut where this changes, but for the frames between two carried texts (``user:``), which go
+with them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otel_prompt_trace.core.residuals.sketch import Run, Sketch, Zone
+from otel_prompt_trace.core.residuals.sketch import Run, Sketch
 from otel_prompt_trace.core.residuals.units import BLANK, Unit, solid
 
 Kind = Literal["fixed", "carried", "new"]
 
 SHORT = 24  # characters that are no white space: a frame, not a text
-SHARE = 0.3  # of the calls since a unit first stood: less is a text that some calls share
+SHARE, LATELY = 0.3, 0.8  # of the calls since a unit first stood: less is a text that some calls share
+FEW = 0.1  # of all calls: a text in fewer is new, and stands in most of those since, or it is of no account
 LIMIT = 1_000_000  # digests kept of a window, and of the conversations that are under way in it
 _TOGETHER = 0.8  # how much two units' numbers of calls may differ within one text
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of one gap: ``segment[start:end]``, all of one kind. ``key`` names its most telling unit."""
+    """A stretch of one gap: ``segment[start:end]``, all of one kind.
+
+    ``key`` names its most telling unit; ``declared`` says whether an earlier turn declared or answered any of it.
+    """
 
     kind: Kind
     run: Run
@@ -34,6 +38,7 @@ class Part:
     end: int
     key: int
     units: tuple[Unit, ...]
+    declared: bool = False
 
     @property
     def chars(self) -> int:
@@ -59,15 +64,15 @@ class _Known:
 
 @dataclass(slots=True)
 class _Group:
-    """What a group has said so far: its first call's gaps by zone, its pieces and answers, its gaps."""
+    """What a group has said so far: what its first call's gaps stood after, its pieces and answers, its gaps."""
 
-    first: dict[int, Zone] = field(default_factory=dict)
+    first: dict[int, str] = field(default_factory=dict)
     past: set[int] = field(default_factory=set)
     gaps: set[int] = field(default_factory=set)
     calls: int = 0
 
 
-class Census:  # of units, not of characters
+class UnitCounts:
     """How often each unit of a gap stands in a window: the first of two passes."""
 
     def __init__(self) -> None:
@@ -90,13 +95,22 @@ class Census:  # of units, not of characters
         known = self._units.get(key)
         return 0 if known is None else known.calls
 
+    def stays(self, unit: Unit) -> bool:
+        """Whether it stands in several calls of one group, and in no other group."""
+        known = self._units.get(unit.key)
+        return known is not None and known.calls > 1 and not known.shared
+
     def fixed(self, gap: Run, unit: Unit) -> bool:
         """Whether more than one group has it: the whole gap, or the unit in a good share of the calls."""
         text = self._texts.get(gap.key)
         if text is not None and text.shared:
             return True
         known = self._units.get(unit.key)
-        return known is not None and known.shared and known.calls >= SHARE * (self.calls - known.first)
+        if known is None or not known.shared:
+            return False
+        since = self.calls - known.first
+        share = SHARE if known.calls >= FEW * self.calls else LATELY
+        return known.calls >= share * since
 
     def _count(self, counts: dict[int, _Known], key: int, group: str) -> None:
         known = counts.get(key)
@@ -113,7 +127,7 @@ class Census:  # of units, not of characters
 class Parts:
     """Cuts the gaps of calls into parts: the second pass, over the same calls in the same order."""
 
-    def __init__(self, counted: Census) -> None:
+    def __init__(self, counted: UnitCounts) -> None:
         self._counted = counted
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._kept = 0
@@ -137,14 +151,14 @@ class Parts:
             count = self._counted.count(unit.key) if unit.solid >= SHORT else 0
             apart = kind == "fixed" and count and calls and min(count, calls) < _TOGETHER * max(count, calls)
             if kind is not None and (what != kind or apart):
-                yield _part(kind, gap, begun, at, taken)
+                yield _part(kind, gap, begun, at, taken, group)
                 begun, taken, calls = at, [], 0
             kind = what
             calls = calls or count
             taken.append(unit)
             at += unit.chars
         if kind is not None:
-            yield _part(kind, gap, begun, at, taken)
+            yield _part(kind, gap, begun, at, taken, group)
 
     def _kind(self, gap: Run, unit: Unit, group: _Group, *, opening: bool) -> Kind | None:
         if unit.key == BLANK:
@@ -152,10 +166,10 @@ class Parts:
         if opening:
             if self._counted.fixed(gap, unit):
                 return "fixed"
-            if gap.message or self._counted.count(unit.key) == 1:
+            if gap.message or not self._counted.stays(unit):
                 return "new"
             return "carried" if gap.dialogue else "fixed"
-        if group.first.get(unit.key) == gap.zone:
+        if group.first.get(unit.key) == gap.after:
             return "fixed"
         if unit.key in group.past:
             return "carried"
@@ -172,7 +186,7 @@ class Parts:
                     group.past.add(unit.key)
                     continue
                 if not group.calls and not run.message and not run.dialogue:
-                    group.first.setdefault(unit.key, run.zone)
+                    group.first.setdefault(unit.key, run.after)
                 group.gaps.add(unit.key)
         group.past.update(unit.key for unit in call.said if unit.key != BLANK)
         group.calls += 1
@@ -187,9 +201,9 @@ class Parts:
 def _smooth(row: list[tuple[Kind | None, Unit]]) -> list[tuple[Kind, Unit]]:
     """Blanks go with what stands before them, and frames and news that touch a carried text go with it."""
     kinds: list[Kind | None] = [kind for kind, _ in row]
-    first = next((kind for kind in kinds if kind is not None), "fixed")
+    latest: Kind = next((kind for kind in kinds if kind is not None), "fixed")
     for n, kind in enumerate(kinds):
-        kinds[n] = first = kind or first
+        kinds[n] = latest = kind or latest
     stretches: list[list[int]] = []
     for n, kind in enumerate(kinds):
         if stretches and kinds[stretches[-1][0]] == kind:
@@ -212,6 +226,7 @@ def _smooth(row: list[tuple[Kind | None, Unit]]) -> list[tuple[Kind, Unit]]:
     return [(kind or "fixed", unit) for kind, (_, unit) in zip(kinds, row, strict=True)]
 
 
-def _part(kind: Kind, gap: Run, start: int, end: int, taken: list[Unit]) -> Part:
+def _part(kind: Kind, gap: Run, start: int, end: int, taken: list[Unit], group: _Group) -> Part:
     telling = max(taken, key=lambda unit: unit.solid)
-    return Part(kind, gap, start, end, telling.key or gap.key, tuple(taken))
+    declared = kind == "carried" and any(unit.key in group.past for unit in taken)
+    return Part(kind, gap, start, end, telling.key or gap.key, tuple(taken), declared)

@@ -21,7 +21,7 @@ A cause is a likely one. The correlation with cached tokens is given beside it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -116,11 +116,14 @@ class Shapes:
     partial: bool = False
 
 
-def shapes(calls: Callable[[], Iterable[Sketch]]) -> Shapes:
+def shapes(calls: Iterable[Sketch]) -> Shapes:
     """The shapes of the gaps of some calls, most characters first.
 
     Args:
-        calls: gives the calls in the order of time, the same each time it is asked (it is asked twice).
+        calls: in the order of time; they are gone through twice.
+
+    Raises:
+        TypeError: they can be gone through once only.
     """
     window = clusters(calls)
     return Shapes(
@@ -153,7 +156,7 @@ def _shape(cluster: Cluster, window: Window) -> Shape:
 
 
 def _name(cluster: Cluster, window: Window) -> ShapeName:
-    if cluster.kind == "carried":
+    if cluster.kind == "carried" and (cluster.declared or cluster.grew):
         return "growing"
     if cluster.kind == "new":
         return "one-off"
@@ -162,27 +165,36 @@ def _name(cluster: Cluster, window: Window) -> ShapeName:
 
 
 def _cause(cluster: Cluster, window: Window, shape: ShapeName) -> Cause:
-    if shape == "growing" or cluster.dialogue * 2 > cluster.parts:
+    if shape == "growing" or (shape == "one-off" and cluster.dialogue * 2 > cluster.parts):
         return "history"
-    if cluster.holes or cluster.framed * 2 > cluster.parts or cluster.solid < SHORT * cluster.parts:
+    if cluster.holes * 2 > cluster.calls or cluster.framed * 2 > cluster.parts or cluster.solid < SHORT * cluster.parts:
         return "template"
     if shape == "one-off" and cluster.calls == 1:
         return "new injector" if window.calls > 1 else "varying source"
-    since = window.calls - cluster.first
-    if shape != "continuing" and cluster.first >= _UNDER_WAY and cluster.calls >= max(2, _MOST * since):
+    if _is_new(cluster, window, shape):
         return "new injector"
-    if _reads_cache(cluster, window):
+    if _reads_cache(cluster, window, shape):
         return "cache path"
     return "varying source" if shape == "one-off" else "fixed rider"
 
 
-def _reads_cache(cluster: Cluster, window: Window) -> bool:
+def _is_new(cluster: Cluster, window: Window, shape: ShapeName) -> bool:
+    """Whether it began when calls went on without it: in several groups, or in the midst of one."""
+    since = window.calls - cluster.first
+    began = cluster.first >= _UNDER_WAY and cluster.calls >= max(2, _MOST * since)
+    return began and (cluster.groups == 1 if shape == "continuing" else cluster.groups > 1)
+
+
+def _reads_cache(cluster: Cluster, window: Window, shape: ShapeName) -> bool:
+    """Whether prompts that begin with it are read from a cache, or it stands in calls that are, and in no other."""
     if not cluster.cached:
         return False
+    if cluster.begins * 2 > cluster.calls and cluster.cached * 2 >= cluster.reported:
+        return True
     without, of_without = window.cached - cluster.cached, window.reported - cluster.reported
-    begins = cluster.begins * 2 > cluster.calls and cluster.cached * 2 >= cluster.reported
-    alone = cluster.cached >= _MOST * cluster.reported and of_without > 1 and without <= _FEW * of_without
-    return begins or alone
+    if shape == "continuing":
+        return cluster.cached >= _MOST * cluster.reported and of_without > 0 and without <= _FEW * of_without
+    return cluster.cached == cluster.reported > 1 and without == 0 and of_without > 1
 
 
 def _place(cluster: Cluster) -> str:

@@ -36,9 +36,10 @@ _SPEAKER = re.compile(r"(?im)^\W{0,3}(?:(user|human|question)|(assistant|ai|bot|
 class Run:
     """A located piece, or a gap where ``producer`` is None: ``segment[start:end]``, in code points.
 
-    ``key`` is the digest of the whole text, ``dialogue`` whether it names two speakers in turn. ``inferred`` is a
-    piece that the recorder offered. ``solid`` counts what is neither white space nor the name of the source beside it
-    (``[travel#hotels]`` before that chunk): such a frame says nothing of its own.
+    ``after`` is the producer right before it, ``^`` where the field begins with it. ``key`` is the digest of the text,
+    ``dialogue`` whether it names two speakers in turn. ``inferred`` is a piece that the recorder offered. ``solid``
+    counts what is neither white space nor the name of the source beside it (``[travel#hotels]`` before that chunk):
+    such a frame says nothing of its own.
     """
 
     producer: str | None
@@ -47,6 +48,7 @@ class Run:
     end: int
     path: str
     zone: Zone
+    after: str
     key: int
     units: tuple[Unit, ...]
     solid: int
@@ -123,20 +125,20 @@ def sketch(record: Record, call: Call, census: Census) -> Sketch:
 
 def _runs(census: Census) -> Iterator[Run]:
     placed: list[list[tuple[int, int, Placed | None]]] = [[] for _ in census.segments]
-    for p in census.located:
-        if not p.piece.inline and p.segment is not None and p.start is not None and p.end is not None:
-            placed[p.segment].append((p.start, p.end, p))
+    for found in census.located:
+        if not found.piece.inline and found.segment is not None and found.start is not None and found.end is not None:
+            placed[found.segment].append((found.start, found.end, found))
     for gap in census.gaps:
         placed[gap.segment].append((gap.start, gap.end, None))
     for number, segment in enumerate(census.segments):
         row = sorted(placed[number], key=lambda item: item[:2])
-        zones = _zones([p.producer if p is not None else None for _, _, p in row])
+        zones = _zones([None if p is None else p.producer for _, _, p in row])
         field = _NUMBER.sub("[*]", segment.path)
         speaker = "instructions" if segment.role in _INSTRUCTIONS else "talk" if segment.role else ""
         for at, ((start, end, p), (left, right)) in enumerate(zip(row, zones, strict=True)):
             text = segment.text[start:end]
-            found = units(text)
-            own = solid(found)
+            tiles = units(text)
+            own = solid(tiles)
             own -= _named(text, row[max(0, at - 1) : at + 2], own)
             yield Run(
                 producer=None if p is None else p.producer,
@@ -145,18 +147,24 @@ def _runs(census: Census) -> Iterator[Run]:
                 end=end,
                 path=segment.path,
                 zone=(field, speaker, left, right),
+                after="^" if at == 0 else _producer(row[at - 1][2]),
                 key=hash(text),
-                units=found,
+                units=tiles,
                 solid=own,
                 inferred=p is not None and p.piece.inferred,
                 dialogue=p is None and _dialogue(text),
             )
 
 
+def _producer(placed: Placed | None) -> str:
+    return "" if placed is None else placed.producer
+
+
 def _zones(producers: list[str | None]) -> list[tuple[str, str]]:
     """For each run the nearest producer on either side that stands once, other than its own."""
     counts = Counter(producers)
-    lefts, rights = [], []
+    lefts: list[str] = []
+    rights: list[str] = []
     for row, border, found in ((producers, "^", lefts), (producers[::-1], "$", rights)):
         nearest = border
         for producer in row:

@@ -1,7 +1,7 @@
 """Suggest: the line that declares what a shape of gaps holds.
 
 A suggestion names a text by its place, its length and where it can be read; it holds none. Each text gets a name of its
-own, since one producer for several texts is a remainder by its looks.
+own, since one producer for several texts is a remainder by its looks; a template's frames are too short for that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from otel_prompt_trace.core.residuals.remainder import FIXED
 from otel_prompt_trace.core.residuals.shapes import Shape
 
 TEXT = "TEXT"  # stands in a line for the text itself
@@ -34,7 +35,8 @@ def suggestions(found: Iterable[Shape]) -> Iterator[Suggestion]:
     for shape in found:
         name = _producer(shape)
         names[name] += 1
-        if names[name] > 1 and name not in ("history", "template"):
+        frame = name == "template" and shape.chars < FIXED
+        if names[name] > 1 and not frame and name != "history":
             name = f"{name}-{names[name]}"
         yield Suggestion(shape, name, _line(shape, name), _is_fixed(shape))
 
@@ -61,10 +63,9 @@ def _line(shape: Shape, name: str) -> str:
         )
     if name == "history":
         return 'pt.declare("history", history, trust="owner")'
-    if name == "template" and not _is_fixed(shape):
-        return 'pt.declare("template", f"...{value}...", trust="owner")'
-    if name == "template":
-        return f'pt.declare("template", {TEXT}, trust="owner")'
+    if shape.cause == "template":
+        text = TEXT if _is_fixed(shape) else 'f"...{value}..."'
+        return f'pt.declare("{name}", {text}, trust="owner")'
     if shape.shape == "one-off":
         return f'pt.declare("{name}", text, source_id=..., trust="unknown")'
     return f'pt.declare("{name}", {TEXT}, trust="policy")'

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from otel_prompt_trace.core.text import FILLER
 
-_SENTENCE = re.compile(r"[^\n.!?…。！？]*(?:[\n.!?…。！？]+\s*|\Z)")
-_CLAUSE = re.compile(r"[^,;:(){}\[\]，；：、]*(?:[,;:(){}\[\]，；：、]+\s*|\Z)")
+_SENTENCE = re.compile(r"[^\n.!?…。！？]*(?:[\n.!?…。！？]+\s*|\Z)")  # noqa: RUF001 - the ends of sentences in other scripts
+_CLAUSE = re.compile(r"[^,;:(){}\[\]，；：、]*(?:[,;:(){}\[\]，；：、]+\s*|\Z)")  # noqa: RUF001
 _LONG = 300  # characters: a sentence that is longer is no sentence (minified JSON, say), and is taken in clauses
+_MOST = 20_000  # units of one text; what follows is one more
 
 BLANK = 0  # the key of a unit without characters of its own: white space, or what a policy cut
 
@@ -39,6 +40,8 @@ def units(text: str) -> tuple[Unit, ...]:
             parts += _CLAUSE.findall(part)
         else:
             parts.append(part)
+    if len(parts) > _MOST:
+        parts[_MOST:] = ["".join(parts[_MOST:])]
     return tuple(_unit(part) for part in parts if part)
 
 
