@@ -38,12 +38,12 @@ class Cluster:
     """Parts that belong together.
 
     Counts are calls unless said otherwise: ``opening`` are those that are the first of their group, ``begins`` those
-    whose prompt begins with it, ``cached`` those whose provider reports tokens from its cache, ``reported`` those
-    where it says, ``grew`` those with more characters of it than their group's call before. ``least`` and ``most`` are
-    characters a call, ``usual`` those of one part, ``chars`` and ``solid`` of all parts. ``dialogue``, ``declared``
-    (earlier turns declared or answered some of it), ``framed`` (the name of a source and little else) and ``holes``
-    count parts. ``first`` and ``last`` count the calls of the window from 0. ``example`` is the latest part of the
-    usual length, or the longest of a text that grows.
+    whose prompt begins with a gap that holds it (before anything that is carried), ``cached`` those whose provider
+    reports tokens from its cache, ``reported`` those where it says, ``grew`` those with more characters of it than
+    their group's call before. ``least`` and ``most`` are characters a call, ``usual`` those of one part, ``chars`` and
+    ``solid`` of all parts. ``dialogue``, ``declared`` (earlier turns declared or answered some of it), ``framed`` (the
+    name of a source and little else) and ``holes`` count parts. ``first`` and ``last`` count the calls of the window
+    from 0. ``example`` is the latest part of the usual length, or the longest of a text that grows.
     """
 
     kind: Kind
@@ -192,6 +192,7 @@ class _Found:
         """The parts of one call, each to its cluster."""
         sizes: dict[_Key, int] = {}
         for parts in gaps:
+            carried = next((part.start for part in parts if part.kind == "carried"), None)
             for part, key, hole in _keyed(call, parts):
                 known = self._clusters.get(("carried", *key[1:]))
                 if key[0] == "new" and known is not None and call.group in known.sizes:
@@ -207,7 +208,7 @@ class _Found:
                     cluster.holes += 1
                     continue
                 if key not in sizes:
-                    cluster.begins += run.opens and (part.start == 0 or part.kind == "new")
+                    cluster.begins += run.opens and (carried is None or part.start < carried)
                 sizes[key] = sizes.get(key, 0) + part.chars
                 if len(cluster.paths) < _PATHS or run.path in cluster.paths:
                     cluster.paths[run.path] += 1

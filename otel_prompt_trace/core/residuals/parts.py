@@ -53,13 +53,18 @@ class Part:
 
 @dataclass(slots=True)
 class _Known:
-    """In how many calls a unit or a gap's whole text stood, since which, and whether in more than one group."""
+    """In how many calls a unit or a gap's whole text stood, and since which.
+
+    ``shared``: in more than one group; ``again``: in more than one call of a group.
+    """
 
     group: str
     first: int
     calls: int = 0
     last: int = -1
     shared: bool = False
+    again: bool = False
+    latest: str = ""
 
 
 @dataclass(slots=True)
@@ -96,9 +101,9 @@ class UnitCounts:
         return 0 if known is None else known.calls
 
     def stays(self, unit: Unit) -> bool:
-        """Whether it stands in several calls of one group, and in no other group."""
+        """Whether it stands in several calls of one group."""
         known = self._units.get(unit.key)
-        return known is not None and known.calls > 1 and not known.shared
+        return known is not None and known.again
 
     def fixed(self, gap: Run, unit: Unit) -> bool:
         """Whether more than one group has it: the whole gap, or the unit in a good share of the calls."""
@@ -121,6 +126,8 @@ class UnitCounts:
             known = counts[key] = _Known(group, self.calls)
         known.shared = known.shared or known.group != group
         if known.last != self.calls:
+            known.again = known.again or known.latest == group
+            known.latest = group
             known.last, known.calls = self.calls, known.calls + 1
 
 

@@ -4,13 +4,15 @@ Within one call a remainder (the prompt less what the others declared) can't be 
 text. Over calls it can: what stood apart, as gaps in several places or as the texts of several producers, comes to
 stand under one name. The calls are given in the order of time. A producer is **suspected**
 
-1. if it came to stand in two or more zones (see ``sketch``) in which gaps stood while it was not heard: because its
-   text there is what stood as a gap, or because that zone had a gap in most calls so far. One of the texts must be
-   another than any gap there was and have :data:`VARYING` characters, the other :data:`FIXED`; or both have
-   :data:`LONG` ones, where all are texts that stood there before. And in most of its calls no gap is left;
+1. if it came to stand in two zones (see ``sketch``) in which gaps stood while it was not heard: because its text there
+   is what stood as a gap, or because that zone had a gap in most calls so far. It stands in both in one call, or they
+   lie apart. One of the texts must be another than any gap there was and have :data:`VARYING` characters, the other
+   :data:`FIXED`; or both have :data:`LONG` ones, where all are texts that stood there before. And in most of its
+   calls no gap is left;
 2. if it stood beside another producer, and now holds the text which that one always declared, while that one is
    silent;
-3. if it holds what two or more producers always declared and from then on do not, or one of these and a gap's zone.
+3. if it holds what two or more producers always declared and from then on do not, or one of these and what stood as a
+   gap.
 
 Names that stand in one call only are taken together (from :data:`NAMES` calls on): a new name for each call hides
 nothing. What is suspected is each call in which such a producer stands, from the first in which it took something in.
@@ -27,8 +29,9 @@ Not suspected, since it is what an honest step looks like:
 
 What this can't see: a remainder that took the same places from the first call on, until a producer falls silent; one
 that takes in one zone only, which is the declaration of what stands there; one that takes two short fixed texts, which
-is a template; texts that touch those around them within a sentence. And it names a merger of two producers, or one
-name for several undeclared texts, which is the same thing by its looks: give each its own name.
+is a template; texts that touch those around them within a sentence; and a producer's text that was another one in each
+call. What it takes for a remainder though it is none: a merger of two producers, one name for several undeclared texts
+(give each its own), and a text that is another one in each call and moves past its neighbours.
 
 Memory is bounded (see ``memory``), but for the list of calls in which a producer with takings stands.
 """
@@ -38,10 +41,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from otel_prompt_trace.core.residuals.memory import KEPT, Name, Place, Producer, Taken, Text, add, kept
+from otel_prompt_trace.core.residuals.memory import KEPT, UNITS, Name, Place, Producer, Text, add, kept
 from otel_prompt_trace.core.residuals.sketch import Run, Sketch, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence, Suspicion
-from otel_prompt_trace.core.residuals.units import BLANK
+from otel_prompt_trace.core.residuals.units import BLANK, solid
 
 FIXED, VARYING, LONG = 20, 40, 60  # characters that are no white space
 NAMES = 3  # names that stand in one call each
@@ -59,6 +62,7 @@ class Remainders:
         self._texts: OrderedDict[tuple[Name, int], Text] = OrderedDict()
         self._at: dict[int, list[Text]] = {}  # texts by their most telling unit
         self._groups: OrderedDict[str, None] = OrderedDict()
+        self._gaps: OrderedDict[int, tuple[str, str]] = OrderedDict()  # units of all gaps, and where they stood last
 
     def see(self, call: Sketch) -> None:
         """Take in one call; calls come in the order of time."""
@@ -91,20 +95,24 @@ class Remainders:
         producer = run.producer or ""
         name = (call.service, producer)
         found = self._producer(name)
+        stand = (call.qid, call.call, call.number)
         place = self._places.get((call.service, run.zone))
         if place is not None and place.gaps and producer not in place.heard and run.solid >= FIXED:
             shared = sum(unit.solid for unit in run.units if unit.key in place.keys)
             if shared * 2 >= run.solid or (place.gaps >= place.others):
-                found.take(run, place)
+                found.take(run, place, stand)
         for text in self._held(run, name):
             other = text.owner[1]
+            beyond = [unit for unit in run.units if unit.key not in text.keys and unit.key in self._gaps]
             if other in call.heard:
                 add(found.carries, other)
-            elif self._always(text) and other not in found.carries:
+            elif self._always(text, call.group) and other not in found.carries:
                 found.silent.setdefault(other, Evidence(other, *text.last, run.path, run.chars))
                 found.caught = found.caught or other in found.beside
+                if solid(beyond) >= FIXED:
+                    where = self._gaps[beyond[0].key]
+                    found.silent.setdefault("", Evidence(None, *where, run.path, solid(beyond)))
                 add(self._producer(text.owner).holders, producer)
-        stand = (call.qid, call.call, call.number)
         if (found.zones or found.silent) and found.stands[-1:] != [stand]:
             found.stands.append(stand)
             found.leaves += any(gap.solid >= FIXED for gap in call.gaps)
@@ -131,9 +139,13 @@ class Remainders:
                 if text.keys <= keys:
                     yield text
 
-    def _always(self, text: Text) -> bool:
+    def _always(self, text: Text, group: str) -> bool:
+        """Whether its owner declared it time and again: in the calls of this group, or in most of all."""
         owner = self._producers.get(text.owner)
-        return owner is not None and text.counted > 1 and text.counted >= _ALWAYS * owner.counted
+        if owner is None:
+            return False
+        here = owner.runs.get(group, {}).get(text.key, 0) > 1
+        return here or (text.counted > 1 and text.counted >= _ALWAYS * owner.counted)
 
     def _learn_gaps(self, call: Sketch) -> None:
         gaps: dict[Zone, list[Run]] = {}
@@ -159,6 +171,9 @@ class Remainders:
                 for unit in gap.units:
                     if unit.key != BLANK:
                         add(place.keys, unit.key)
+                        self._gaps[unit.key] = place.last
+            while len(self._gaps) > UNITS:
+                self._gaps.popitem(last=False)
             for producer in call.heard:
                 add(place.heard, producer)
 
@@ -176,14 +191,16 @@ class Remainders:
             for other in producers[:_PRODUCERS]:
                 if other != producer:
                     add(found.beside, other)
-        seen: set[tuple[Name, int]] = set()
+        declared: dict[Name, set[int]] = {}
         for run in own:
-            key = ((call.service, run.producer or ""), run.key)
-            if run.solid >= FIXED // 3 and key not in seen:
-                seen.add(key)
-                text = self._text(key, run)
+            name = (call.service, run.producer or "")
+            if run.solid >= FIXED // 3 and run.key not in declared.setdefault(name, set()):
+                declared[name].add(run.key)
+                text = self._text((name, run.key), run)
                 text.last = (call.qid, call.call)
                 text.counted += not opening
+        for name, texts in declared.items():
+            self._producer(name).declare(call.group, texts)
 
     def _producer(self, name: Name) -> Producer:
         return kept(self._producers, name, Producer)
@@ -194,7 +211,7 @@ class Remainders:
             self._texts.move_to_end(key)
             return known
         telling = max(run.units, key=lambda unit: unit.solid)
-        text = Text(key[0], frozenset(unit.key for unit in run.units if unit.key != BLANK))
+        text = Text(*key, frozenset(unit.key for unit in run.units if unit.key != BLANK))
         self._texts[key] = text
         at = self._at.setdefault(telling.key, [])
         at.append(text)
@@ -220,18 +237,35 @@ def _suspect(several: list[Producer]) -> bool:
     """Whether what these took in, as if they were one, is what a remainder takes."""
     if any(found.caught for found in several):
         return True
-    zones: dict[Zone, list[Taken]] = {}
-    for found in several:
-        for zone, taken in found.zones.items():
-            zones.setdefault(zone, []).append(taken)
+    zones = {zone for found in several for zone in found.zones}
     silent = {other for found in several for other in found.silent}
     if len(silent) > 1 or (silent and zones):
         return True
     if sum(found.leaves for found in several) * 2 > sum(len(found.stands) for found in several):
         return False
-    varying = sum(any(taken.varying and taken.solid >= VARYING for taken in found) for found in zones.values())
-    long = sum(any(taken.solid >= LONG for taken in found) for found in zones.values())
-    return len(zones) > 1 and (varying > 0 or long > 1)
+    varying = {z for found in several for z, taken in found.zones.items() if taken.varying and taken.solid >= VARYING}
+    long = {z for found in several for z, taken in found.zones.items() if taken.solid >= LONG}
+    together = {pair for found in several for pair in found.together}
+    texts: dict[Zone, set[int]] = {}
+    for found in several:
+        for zone, taken in found.zones.items():
+            texts.setdefault(zone, set()).update(taken.texts)
+
+    def two(one: Zone, other: Zone) -> bool:
+        """Whether these are two things: not one text that stands here or there, nor one zone by other neighbours."""
+        return (one, other) in together or (texts[one] != texts[other] and _apart(one, other))
+
+    return any(
+        (one in varying or (one in long and other in long)) and two(one, other)
+        for one in varying | long
+        for other in zones
+        if one != other
+    )
+
+
+def _apart(one: Zone, other: Zone) -> bool:
+    """Whether they are of two fields, or one ends where the other begins."""
+    return one[:2] != other[:2] or one[3] == other[2] or other[3] == one[2]
 
 
 def _evidence(several: list[Producer]) -> Iterator[Evidence]:

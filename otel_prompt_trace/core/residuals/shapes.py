@@ -167,7 +167,7 @@ def _name(cluster: Cluster, window: Window) -> ShapeName:
 def _cause(cluster: Cluster, window: Window, shape: ShapeName) -> Cause:
     if shape == "growing" or (shape == "one-off" and cluster.dialogue * 2 > cluster.parts):
         return "history"
-    if cluster.holes * 2 > cluster.calls or cluster.framed * 2 > cluster.parts or cluster.solid < SHORT * cluster.parts:
+    if cluster.framed * 2 > cluster.parts or cluster.solid < SHORT * cluster.parts:
         return "template"
     if shape == "one-off" and cluster.calls == 1:
         return "new injector" if window.calls > 1 else "varying source"
@@ -175,6 +175,8 @@ def _cause(cluster: Cluster, window: Window, shape: ShapeName) -> Cause:
         return "new injector"
     if _reads_cache(cluster, window, shape):
         return "cache path"
+    if cluster.holes * 2 > cluster.calls:
+        return "template"
     return "varying source" if shape == "one-off" else "fixed rider"
 
 

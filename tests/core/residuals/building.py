@@ -12,7 +12,7 @@ from otel_prompt_trace.core.pieces import Declared, Piece
 from otel_prompt_trace.core.record import Call, Record
 from otel_prompt_trace.core.residuals.sketch import Sketch, sketch
 
-Part = tuple[str | None, str]  # a producer, None for nobody, and its text
+Part = tuple[str | None, str]  # a producer (and a source: rag:id), None for nobody, and its text
 
 
 class Day:
@@ -36,7 +36,8 @@ class Day:
         for producer, text in parts:
             if producer is not None:
                 start, prompt = len(prompt), prompt + text
-                pieces.append(Piece(producer, text, segment=0, start=start, end=len(prompt)))
+                name, _, source = producer.partition(":")
+                pieces.append(Piece(name, text, source_id=source or None, segment=0, start=start, end=len(prompt)))
             else:
                 prompt += text
         return self.send(prompt, pieces, conversation=conversation, cached=cached, answer=answer, service=service)
