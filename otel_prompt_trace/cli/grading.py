@@ -14,7 +14,7 @@ from otel_prompt_trace.core.grade import Grade, across, exit_code, grade, sketch
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.remainder import suspicions
 from otel_prompt_trace.core.residuals.sketch import Sketch
-from otel_prompt_trace.core.residuals.suspicion import by_producer
+from otel_prompt_trace.core.residuals.suspicion import Suspicion, by_producer
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.exceptions import PromptTraceError
 from otel_prompt_trace.settings import Settings
@@ -65,7 +65,8 @@ def grade_command(
             except PromptTraceError as error:
                 problems.append(f"{qid}: {error}")
             step(number, len(chosen))
-    grades = across(grades, suspicions(seen))
+    suspected = suspicions(seen)
+    grades = across(grades, suspected)
     if json_:
         print_json(
             wrap(
@@ -79,7 +80,7 @@ def grade_command(
     elif not grades:
         click.echo(f"Nothing to grade: {source.nothing}.")
     else:
-        _print(grades, damaged)
+        _print(grades, suspected, damaged)
     for problem in problems:
         click.echo(f"prompt-trace: {printable(problem)}", err=True)
     if problems:
@@ -87,7 +88,7 @@ def grade_command(
     return exit_code(grades) or (3 if damaged else 0)
 
 
-def _print(grades: list[Grade], damaged: list[Record]) -> None:
+def _print(grades: list[Grade], suspected: list[Suspicion], damaged: list[Record]) -> None:
     calls = [call for g in grades for call in g.calls]
     verdicts = Counter(call.verdict for call in calls)
     unread = {record.qid for record in damaged}
@@ -109,7 +110,7 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     ]
     if bad:
         table(("qid", "call", "verdict", "reasons"), bad[:20], title="\nnot exact (the first 20)")
-    for line in by_producer(s for call in calls for s in call.suspected):
+    for line in by_producer(suspected):
         click.echo(f"\nremainder suspected: {printable(line)}")
     if reasons["gap"]:
         click.echo("\nprompt-trace suggest names what repeats in the gaps, and prints the line that declares it.")

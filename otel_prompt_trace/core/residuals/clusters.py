@@ -1,7 +1,7 @@
 """Clusters: the parts of gaps that belong together, over many calls.
 
 Fixed parts belong together by their text, carried and new ones by where they stand (see ``sketch``). A short new part
-that touches a fixed one is a **hole** in it: the fixed text is a template.
+that touches a fixed one is a **hole** in it: the fixed text is a template, and so is the one on the other side.
 
 Two passes over the calls in the order of time: how often does each unit stand, and which part is it of.
 """
@@ -179,7 +179,8 @@ def _keyed(call: Sketch, parts: list[Part]) -> Iterator[tuple[Part, _Key, bool]]
             continue
         beside = [other for other in (parts[n - 1 : n] if n else []) + parts[n + 1 : n + 2] if other.kind == "fixed"]
         if part.kind == "new" and beside and part.chars <= HOLE:
-            yield part, ("fixed", "", max(beside, key=lambda other: other.solid).key), True
+            for other in beside:
+                yield part, ("fixed", "", other.key), True
         else:
             yield part, (part.kind, call.service, part.run.zone), False
 
