@@ -214,8 +214,8 @@ class CensusReport:
                 {"source": encodable(problem.source), "line": problem.line or None, "reason": problem.reason}
                 for problem in self.problems
             ],
-            "shapes": [shape.to_dict() for shape in self.shapes.found],
-            "suspicions": [suspicion.to_dict() for suspicion in self.suspicions],
+            "shapes": [_encodable(shape.to_dict()) for shape in self.shapes.found],
+            "suspicions": [_encodable(suspicion.to_dict()) for suspicion in self.suspicions],
             "left_out": [encodable(str(path)) for path in self.left_out],
             "written": [encodable(str(path)) for path in self.written],
         }
@@ -252,6 +252,13 @@ class CensusReport:
 def _shown(problem: Problem) -> str:
     where = encodable(problem.source)
     return f"{where}:{problem.line}: {problem.reason}" if problem.line else f"{where}: {problem.reason}"
+
+
+def _encodable(value: Any) -> Any:
+    """A value with its texts as UTF-8 can carry them."""
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else encodable(value)
 
 
 def _fields(item: CallRow | Totals | Unjoined) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import TypeAlias, TypeVar
 from otel_prompt_trace.core.residuals.sketch import Run, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence
 
+ENDS = 64  # units at either end of a text, by which it is known again
 UNITS = 65_536  # of all gaps
 KEYS = 4_096  # digests or names in one set
 _GROUPS = _ZONES = 64  # of one producer
-KEPT = 4_096  # zones, producers, conversations and texts, of each the latest
+KEPT = 1_024  # zones, producers, conversations and texts, of each the latest
 
 Name: TypeAlias = "tuple[str, str]"  # service and producer
 Stand: TypeAlias = "tuple[str, str, int]"  # qid, call and number
@@ -48,7 +49,7 @@ class Taken:
 
 @dataclass(slots=True)
 class Text:
-    """A text that a producer declared, by its digest and its units; ``counted`` are calls."""
+    """A text that a producer declared, by its digest and the units at its ends; ``counted`` are calls."""
 
     owner: Name
     key: int

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from otel_prompt_trace.core.residuals.memory import KEPT, UNITS, Name, Place, Producer, Text, add, kept
+from otel_prompt_trace.core.residuals.memory import ENDS, KEPT, UNITS, Name, Place, Producer, Text, add, kept
 from otel_prompt_trace.core.residuals.sketch import Run, Sketch, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence, Suspicion
 from otel_prompt_trace.core.residuals.units import BLANK, solid
@@ -103,16 +103,16 @@ class Remainders:
                 found.take(run, place, stand)
         for text in self._held(run, name):
             other = text.owner[1]
-            beyond = [unit for unit in run.units if unit.key not in text.keys and unit.key in self._gaps]
             if other in call.heard:
                 add(found.carries, other)
             elif self._always(text, call.group) and other not in found.carries:
                 found.silent.setdefault(other, Evidence(other, *text.last, run.path, run.chars))
                 found.caught = found.caught or other in found.beside
+                add(self._producer(text.owner).holders, producer)
+                beyond = [unit for unit in run.units if unit.key not in text.keys and unit.key in self._gaps]
                 if solid(beyond) >= FIXED:
                     where = self._gaps[beyond[0].key]
                     found.silent.setdefault("", Evidence(None, *where, run.path, solid(beyond)))
-                add(self._producer(text.owner).holders, producer)
         if (found.zones or found.silent) and found.stands[-1:] != [stand]:
             found.stands.append(stand)
             found.leaves += any(gap.solid >= FIXED for gap in call.gaps)
@@ -130,13 +130,10 @@ class Remainders:
 
     def _held(self, run: Run, name: Name) -> Iterator[Text]:
         """The known texts of other producers that stand inside a run."""
-        keys: set[int] | None = None
-        for unit in run.units:
-            for text in self._at.get(unit.key, ()):
-                if text.owner[0] != name[0] or text.owner == name:
-                    continue
-                keys = {u.key for u in run.units} if keys is None else keys
-                if text.keys <= keys:
+        keys = {unit.key for unit in run.units}
+        for key in dict.fromkeys(unit.key for unit in run.units):
+            for text in self._at.get(key, ()):
+                if text.owner[0] == name[0] and text.owner != name and text.keys <= keys:
                     yield text
 
     def _always(self, text: Text, group: str) -> bool:
@@ -211,7 +208,8 @@ class Remainders:
             self._texts.move_to_end(key)
             return known
         telling = max(run.units, key=lambda unit: unit.solid)
-        text = Text(*key, frozenset(unit.key for unit in run.units if unit.key != BLANK))
+        own = list(dict.fromkeys(unit.key for unit in run.units if unit.key != BLANK))
+        text = Text(*key, frozenset([telling.key, *own[:ENDS], *own[-ENDS:]]))
         self._texts[key] = text
         at = self._at.setdefault(telling.key, [])
         at.append(text)
