@@ -6,6 +6,7 @@ Invariants:
   reason why not. One query's fault never ends the run.
 - Erased queries are in no table and in no list.
 - The texts of one query at a time are in memory, and of spans the few columns that the join needs.
+- What is seen over several calls only, in the order of time, is seen at the end, from sketches that hold no text.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ from otel_prompt_trace.batch.join import Join, SpanCounts
 from otel_prompt_trace.batch.parquet import Tables
 from otel_prompt_trace.batch.payloads import Outcome, PayloadReader, list_qids, read_query
 from otel_prompt_trace.batch.report import CallRow, CensusReport, Unjoined
-from otel_prompt_trace.batch.rows import Row
-from otel_prompt_trace.batch.tables import require_batch
+from otel_prompt_trace.batch.rows import Row, shape_row
+from otel_prompt_trace.batch.sketches import Sketches
+from otel_prompt_trace.batch.tables import encodable, require_batch
 from otel_prompt_trace.core.counting import CountTokens, TokenCounts
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.core.placement import Placement
+from otel_prompt_trace.core.residuals.remainder import Remainders
+from otel_prompt_trace.core.residuals.shapes import Shapes, shapes
+from otel_prompt_trace.core.residuals.suspicion import Suspicion
 from otel_prompt_trace.core.template import track
+from otel_prompt_trace.core.verdict import in_order, verdict
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -51,8 +57,8 @@ def run_census(
         store: where the payloads are.
         spans: span archives: files, folders, glob patterns. Without any the join is left out, and nothing is said
             about spans.
-        out: the folder for ``calls``, ``pieces``, ``gaps``, ``joins`` and ``stages`` (``.parquet``); files of these
-            names are replaced. None writes nothing.
+        out: the folder for ``calls``, ``pieces``, ``gaps``, ``joins``, ``stages`` and ``shapes`` (``.parquet``); files
+            of these names are replaced. None writes nothing.
         since, until: the first and the last UTC day that is looked at. A span belongs to the day of its qid, else of
             its start.
         count_tokens: a function of (text, model), as :func:`otel_prompt_trace.grade` takes it.
@@ -68,13 +74,14 @@ def run_census(
     require_batch()
     archive = SpanArchive(spans) if spans else None
     with tempfile.TemporaryDirectory(prefix="prompt-trace-") as scratch:
-        join = Join(Path(scratch))
+        join, sketches = Join(Path(scratch)), Sketches(Path(scratch))
         try:
-            run = _Run(store, join, count_tokens, placements, progress or _ignore, since, until)
+            run = _Run(store, join, sketches, count_tokens, placements, progress or _ignore, since, until)
             with Tables(out) as tables:
                 run.take(archive, tables)
             return run.report(archive, tables)
         finally:
+            sketches.close()
             join.close()
 
 
@@ -85,6 +92,7 @@ class _Run:
         self,
         store: PayloadReader,
         join: Join,
+        sketches: Sketches,
         count_tokens: CountTokens | None,
         placements: Mapping[str, Placement] | None,
         progress: Progress,
@@ -93,6 +101,7 @@ class _Run:
     ) -> None:
         self._store = store
         self._join = join
+        self._sketches = sketches
         self._count_tokens = count_tokens
         self._placements = placements
         self._asked: Counter[tuple[str, str, str]] = Counter()
@@ -100,6 +109,8 @@ class _Run:
         self._since = since
         self._until = until
         self._states: Counter[str] = Counter()
+        self._suspicions: list[Suspicion] = []
+        self._shapes = Shapes(0, 0, ())
         self._calls: list[Row] = []
         self._without_calls: list[str] = []
         self._failed: list[str] = []
@@ -128,6 +139,7 @@ class _Run:
             self._progress(done, total + len(unknown))
             self._look_up(qid, tables)
         self._progress(total + len(unknown), total + len(unknown))
+        self._look_across(tables)
         self._write(tables, joining=archive is not None)
 
     def report(self, archive: SpanArchive | None, tables: Tables) -> CensusReport:
@@ -146,6 +158,8 @@ class _Run:
             span_lines=0 if archive is None else archive.lines,
             span_problems=tuple(self._span_problems),
             payload_problems=tuple(self._payload_problems),
+            shapes=self._shapes,
+            suspicions=tuple(self._suspicions),
             left_out=() if archive is None else archive.left_out,
             templates=tuple(track(_template_counts(row) for row in sorted(self._calls, key=_when))),
             written=tables.written,
@@ -191,6 +205,8 @@ class _Run:
             self._without_calls.append(qid)
         self._calls += rows.calls
         self._asked.update((again.name, again.status, again.detail) for again in rows.placements)
+        for sketch in rows.sketches:
+            self._sketches.add(sketch)
         for call, ids in zip(rows.calls, rows.ids, strict=True):
             self._join.add_call(call, ids)
         for stage, milliseconds in rows.stages.items():
@@ -198,6 +214,21 @@ class _Run:
         for table, added in (("pieces", rows.pieces), ("gaps", rows.gaps)):
             for row in added:
                 tables.add(table, row)
+
+    def _look_across(self, tables: Tables) -> None:
+        """What can be said of all calls together: who took in what others left, and the shapes of the gaps."""
+        watch = Remainders()
+        for sketch in self._sketches:
+            watch.see(sketch)
+        self._suspicions = list(watch.suspicions())
+        suspected = {(s.qid, encodable(s.call)) for s in self._suspicions}
+        for row in self._calls:
+            if (row["qid"], row["call"]) in suspected:
+                row["reasons"] = list(in_order({*row["reasons"], "remainder_suspected"}))
+                row["verdict"] = verdict(row["reasons"])
+        self._shapes = shapes(self._sketches)
+        for shape in self._shapes.found:
+            tables.add("shapes", shape_row(shape))
 
     def _write(self, tables: Tables, *, joining: bool) -> None:
         self._join.run()

@@ -14,10 +14,14 @@ from typing import Any
 from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import summary
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.residuals.shapes import Shapes
+from otel_prompt_trace.core.residuals.suspicion import Suspicion, by_producer
 from otel_prompt_trace.core.template import TemplateTrack
 from otel_prompt_trace.core.verdict import Verdict, worst
 
 COLUMNS = ("qid", "call", "total", "covered", "unaccounted", "unlocatable", "verdict", "reasons", "span")
+
+NO_SHAPES = Shapes(0, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class CensusReport:
             given.
         span_problems: what of the archives could not be read.
         payload_problems: what of the store could not be read or interpreted.
+        shapes: how the gaps behave over the calls, and why.
+        suspicions: calls with a producer that took in what others left; the calls' verdicts say so already.
         left_out: files of the given folders that were not read, by their names.
         templates: for each model, the tokens of its calls' template, and where they changed.
         written: the Parquet files.
@@ -117,6 +123,8 @@ class CensusReport:
     span_lines: int = 0
     span_problems: tuple[Problem, ...] = ()
     payload_problems: tuple[Problem, ...] = ()
+    shapes: Shapes = NO_SHAPES
+    suspicions: tuple[Suspicion, ...] = ()
     left_out: tuple[Path, ...] = ()
     templates: tuple[TemplateTrack, ...] = ()
     written: tuple[Path, ...] = ()
@@ -214,6 +222,8 @@ class CensusReport:
                 {"source": encodable(problem.source), "line": problem.line or None, "reason": problem.reason}
                 for problem in self.problems
             ],
+            "shapes": [_encodable(shape.to_dict()) for shape in self.shapes.found],
+            "suspicions": [_encodable(suspicion.to_dict()) for suspicion in self.suspicions],
             "left_out": [encodable(str(path)) for path in self.left_out],
             "templates": [encodable(template.sentence) for template in self.templates],
             "written": [encodable(str(path)) for path in self.written],
@@ -236,7 +246,13 @@ class CensusReport:
         )
 
     def _named(self) -> tuple[tuple[str, Sequence[object]], ...]:
+        found = self.shapes.found
         return (
+            (
+                "shapes of what nobody declared",
+                [f"{s.shape}, likely {s.cause}: {s}; first in {s.origin.qid}" for s in found],
+            ),
+            ("producers that took in what others left", by_producer(self.suspicions)),
             ("spans without payload", self.spans_without_payload),
             ("payloads without span", self.payloads_without_span),
             ("queries without a call", self.without_calls),
@@ -250,6 +266,13 @@ class CensusReport:
 def _shown(problem: Problem) -> str:
     where = encodable(problem.source)
     return f"{where}:{problem.line}: {problem.reason}" if problem.line else f"{where}: {problem.reason}"
+
+
+def _encodable(value: Any) -> Any:
+    """A value with its texts as UTF-8 can carry them."""
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else encodable(value)
 
 
 def _fields(item: CallRow | Totals | Unjoined) -> dict[str, Any]:

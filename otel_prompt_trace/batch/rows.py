@@ -18,8 +18,10 @@ from typing import Any
 from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.census import Census, Gap
-from otel_prompt_trace.core.grade import CallGrade, Grade
+from otel_prompt_trace.core.grade import CallGrade, Grade, sketches
 from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.residuals.shapes import Shape
+from otel_prompt_trace.core.residuals.sketch import Sketch
 from otel_prompt_trace.core.seal import prompt_digest
 from otel_prompt_trace.core.usage import normalize
 
@@ -38,7 +40,8 @@ class QueryRows:
 
     ``ids`` holds, for each of ``calls``, the trace and span ids under which it was recorded or seen. ``stages`` are
     the recorded milliseconds by stage. ``unreadable`` is the number of events that can't be interpreted. ``placements``
-    is what came of asking placements again.
+    is what came of asking placements again. ``sketches`` are its calls as they are compared with those of other
+    queries.
     """
 
     calls: tuple[Row, ...]
@@ -48,6 +51,7 @@ class QueryRows:
     stages: dict[str, int | None]
     unreadable: int
     placements: tuple[Again, ...] = ()
+    sketches: tuple[Sketch, ...] = ()
 
 
 def query_rows(record: Record, grade: Grade) -> QueryRows:
@@ -61,6 +65,7 @@ def query_rows(record: Record, grade: Grade) -> QueryRows:
         stages={stage: integer(milliseconds) for stage, milliseconds in record.ms.items()},
         unreadable=len(record.unreadable),
         placements=tuple(g.again for g in grade.calls if g.again is not None),
+        sketches=sketches(record, grade),
     )
 
 
@@ -140,6 +145,33 @@ def gap_rows(qid: str, call: str, census: Census) -> Iterator[Row]:
             "chars": len(gap),
             "text": None if _cut(gap, census) else gap.text,
         }
+
+
+def shape_row(shape: Shape) -> Row:
+    """The row of ``shapes``."""
+    return {
+        "shape": shape.shape,
+        "cause": shape.cause,
+        "place": encodable(shape.place),
+        "paths": [encodable(path) for path in shape.paths],
+        "calls": shape.calls,
+        "share": shape.share,
+        "texts": shape.texts,
+        "chars": shape.chars,
+        "chars_least": shape.least,
+        "chars_most": shape.most,
+        "chars_total": shape.total,
+        "cached_with": shape.cached.with_it,
+        "reported_with": shape.cached.of_with,
+        "cached_without": shape.cached.without,
+        "reported_without": shape.cached.of_without,
+        "first_qid": shape.origin.qid,
+        "example_qid": shape.example.qid,
+        "example_call": shape.example.number,
+        "example_segment": shape.example.segment,
+        "example_start": shape.example.start,
+        "example_end": shape.example.end,
+    }
 
 
 def span_ids(call: Call) -> dict[tuple[str, str], None]:

@@ -112,12 +112,37 @@ STAGES = (
     Column("spans", "int", "how many spans of the query have this name"),
 )
 
+SHAPES = (
+    Column("shape", "text", "constant, continuing, growing or one-off: how the gaps behave over the calls"),
+    Column("cause", "text", "the likely one: history, cache path, new injector, template, fixed rider, varying source"),
+    Column("place", "text", "whereabouts it stands: the nearest producers around it"),
+    Column("paths", "texts", "JSON paths of the segments that hold it, the first 64"),
+    Column("calls", "int", "calls with it"),
+    Column("share", "float", "of all calls with a prompt"),
+    Column("texts", "int", "different texts"),
+    Column("chars", "int", "characters of one part, as most are long"),
+    Column("chars_least", "int", "characters in the call that has fewest of it"),
+    Column("chars_most", "int", "characters in the call that has most of it"),
+    Column("chars_total", "int", "characters over all calls"),
+    Column("cached_with", "int", "calls with it whose provider reports tokens from its cache"),
+    Column("reported_with", "int", "calls with it whose provider says how many"),
+    Column("cached_without", "int", "calls without it whose provider reports tokens from its cache"),
+    Column("reported_without", "int", "calls without it whose provider says how many"),
+    Column("first_qid", "text", "the query in which it first stood"),
+    Column("example_qid", "text", "a query in which its text can be read"),
+    Column("example_call", "int", "that call's place within its query, from 1"),
+    Column("example_segment", "int", "the segment that holds it there, from 0"),
+    Column("example_start", "int", "its first character within that segment"),
+    Column("example_end", "int", "the first character after it"),
+)
+
 TABLES: Mapping[str, tuple[Column, ...]] = {
     "calls": CALLS,
     "pieces": PIECES,
     "gaps": GAPS,
     "joins": JOINS,
     "stages": STAGES,
+    "shapes": SHAPES,
 }
 
 

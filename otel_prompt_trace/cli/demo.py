@@ -76,6 +76,10 @@ def _tell_second(say: Console, steps: list[Step]) -> None:
             f"{step.title}: {last.unaccounted:,} of {last.total:,} characters unaccounted in the last turn, ", end=""
         )
         say.print(f"[bold]{last.verdict}[/]")
+        for suggestion in step.suggestions:
+            shape = suggestion.shape
+            say.print(f"  {shape.shape}, likely {shape.cause}: {shape}", markup=False)
+            say.print(f"  suggest: {suggestion.line}", markup=False)
     say.print()
 
 
@@ -87,6 +91,7 @@ def _tell_on(say: Console, qid: str, store: str, spans: Path) -> None:
         ["get", qid, *at],
         ["ls", *at],
         ["grade", "--last", "50", *at],
+        ["suggest", "--last", "50", *at],
         ["census", "--spans", str(spans), *at],
         ["doctor", *at],
     ):

@@ -13,9 +13,12 @@ import click
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, placed_by, places, records
 from otel_prompt_trace.cli.output import mark, print_json, printable, progress, table
 from otel_prompt_trace.core.again import Again, summary
-from otel_prompt_trace.core.grade import Grade, exit_code, grade
+from otel_prompt_trace.core.grade import Grade, across, exit_code, grade, sketches
 from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.core.residuals.remainder import suspicions
+from otel_prompt_trace.core.residuals.sketch import Sketch
+from otel_prompt_trace.core.residuals.suspicion import Suspicion, by_producer
 from otel_prompt_trace.core.template import TemplateTrack, track
 from otel_prompt_trace.core.text import as_text, wrap
 from otel_prompt_trace.core.verdict import Verdict, worst
@@ -45,6 +48,9 @@ def grade_command(
 ) -> int:
     """Grade the last calls, those of some days, or those of some queries: verdicts, reasons, checks.
 
+    The calls are compared in the order of time as well: a producer that takes in what the others leave is suspected of
+    being a remainder.
+
     Exits with 0 if all is exact, 1 on a mismatch, a failed check or a query that is not found, 3 if something is
     unknown or can't be read, or if there is nothing to grade.
     """
@@ -53,6 +59,7 @@ def grade_command(
     limit = None if qids else last or (50 if since is None and until is None else None)
     grades: list[Grade] = []
     problems: list[PromptTraceError] = []
+    seen: list[Sketch] = []
     damaged: list[Record] = []
     chosen = _named(source, qids, day, problems) if qids else source.newest_first(since, until)
     calls = 0
@@ -71,6 +78,7 @@ def grade_command(
             except Exception as error:  # noqa: BLE001 - a record holds anything that somebody wrote: one query's fault
                 problems.append(PromptTraceError(f"{qid}: can't be graded: {type(error).__name__}"))
                 continue
+            seen += sketches(record, graded)
             grades.append(graded if limit is None else _newest_calls(graded, limit - calls))
             calls += len(grades[-1].calls)
             if record.problems:
@@ -78,6 +86,8 @@ def grade_command(
             step(number if limit is None else calls, len(qids) or limit)
             if limit is not None and calls >= limit:
                 break
+    suspected = suspicions(seen)
+    grades = across(grades, suspected)
     if json_:
         print_json(
             wrap(
@@ -93,7 +103,7 @@ def grade_command(
     elif not grades:
         click.echo(f"Nothing to grade: {_nothing(source, since, until)}.")
     else:
-        _print(grades, damaged)
+        _print(grades, suspected, damaged)
     for problem in problems:
         click.echo(f"prompt-trace: {printable(str(problem))}", err=True)
     if any(isinstance(problem, NotFound | Erased | Ambiguous) for problem in problems):
@@ -145,7 +155,7 @@ def _verdicts(grades: list[Grade]) -> dict[str, int]:
     return {name: counts[name] for name in get_args(Verdict)}
 
 
-def _print(grades: list[Grade], damaged: list[Record]) -> None:
+def _print(grades: list[Grade], suspected: list[Suspicion], damaged: list[Record]) -> None:
     calls = [call for g in grades for call in g.calls]
     verdicts = _verdicts(grades)
     unread = {record.qid for record in damaged}
@@ -173,6 +183,10 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     asked = summary(Counter((c.again.name, c.again.status, c.again.detail) for c in calls if c.again is not None))
     if asked:
         click.echo("\nplacements" + "".join(f"\n  {printable(line)}" for line in asked))
+    for line in by_producer(suspected):
+        click.echo(f"\nremainder suspected: {printable(line)}")
+    if reasons["gap"]:
+        click.echo("\nprompt-trace suggest names what repeats in the gaps, and prints the line that declares it.")
     if damaged:
         click.echo(f"\n{len(damaged)} of {len(grades)} queries can't be read whole:")
     for record in damaged:
@@ -217,6 +231,7 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "template_tokens": call.tokens.template,
                 "checks": [_check(c) for c in call.checks],
                 "placement": None if call.again is None else _placement(call.again),
+                "suspected": [s.to_dict() for s in call.suspected],
             }
             for call in graded.calls
         ],

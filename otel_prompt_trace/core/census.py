@@ -173,6 +173,12 @@ def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: 
 def _sole_producer(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> str | None:
     """The one producer that owns every character but whitespace, or every character where there is nothing else."""
     content = sum(_solid(segment.text) for segment in segments)
+    for p in placed:  # one piece may hold all of it, whatever rides inside
+        start, end = p.start or 0, p.end or 0
+        if p.segment is None or not end - start >= content > 0:
+            continue
+        if _solid(segments[p.segment].text[start:end]) == content:
+            return p.producer
     owned: dict[str, int] = {}
     for piece, segment, start, end in _owners(placed):
         count = _solid(segments[segment].text[start:end])

@@ -1,13 +1,15 @@
 """The grade: each call's verdict with its reasons, and every check.
 
 This is the only place where a verdict of a record is made, so that ``show``, ``grade``, the batch and the viewer
-can't differ.
+can't differ. A producer that takes in what the others leave is seen over several calls only: those of one record, or
+of several that are graded together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
 
 from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.census import Census
@@ -16,7 +18,11 @@ from otel_prompt_trace.core.counting import CountTokens, TokenCounts, count_call
 from otel_prompt_trace.core.derive import Derivation, derive
 from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.residuals.remainder import suspicions
+from otel_prompt_trace.core.residuals.sketch import Sketch, sketch
+from otel_prompt_trace.core.residuals.suspicion import Suspicion
 from otel_prompt_trace.core.sightings import lost_attributes
+from otel_prompt_trace.core.text import as_text
 from otel_prompt_trace.core.usage import normalize
 from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
 
@@ -25,7 +31,8 @@ from otel_prompt_trace.core.verdict import Verdict, in_order, verdict, worst
 class CallGrade:
     """What may be said of one call. ``tokens`` are counted here, None without a public encoding.
 
-    ``again`` is what came of asking the call's placement again; None where it was rendered by none.
+    ``again`` is what came of asking the call's placement again; None where it was rendered by none. ``suspected`` names
+    the producers that took in what others left, with the evidence.
     """
 
     call: Call
@@ -35,6 +42,7 @@ class CallGrade:
     checks: tuple[Check, ...]
     tokens: TokenCounts
     again: Again | None = None
+    suspected: tuple[Suspicion, ...] = ()
 
     @property
     def prompt_tokens(self) -> int | None:
@@ -62,24 +70,52 @@ class Grade:
         return exit_code([self])
 
 
+Placements = Mapping[str, Placement]
+
+
+@overload
+def grade(record: Record, count_tokens: CountTokens | None = None, placements: Placements | None = None) -> Grade: ...
+@overload
 def grade(
-    record: Record, count_tokens: CountTokens | None = None, placements: Mapping[str, Placement] | None = None
-) -> Grade:
-    """Grade a record.
+    record: Iterable[Record], count_tokens: CountTokens | None = None, placements: Placements | None = None
+) -> tuple[Grade, ...]: ...
+def grade(
+    record: Record | Iterable[Record], count_tokens: CountTokens | None = None, placements: Placements | None = None
+) -> Grade | tuple[Grade, ...]:
+    """Grade a record, or several together.
 
     Args:
-        record: as :meth:`PayloadStore.get` returns it.
+        record: as :meth:`PayloadStore.get` returns it; or several of them, in any order: their calls are compared in
+            the order of time, so that a producer which takes in what the others leave is seen.
         count_tokens: a function of (text, model) that gives the number of tokens, or None where no encoding is
             public; without it ``token_identity`` is unknown.
         placements: as :func:`derive` takes them.
+
+    Returns:
+        A grade; of several records one for each, in their order.
     """
-    calls = tuple(_grade_call(record, derivation, count_tokens) for derivation in derive(record, placements))
-    return Grade(
-        qid=record.qid,
-        verdict=worst(call.verdict for call in calls) or "unknown",
-        calls=calls,
-        checks=tuple(check_query(record)),
-    )
+    if isinstance(record, Record):
+        graded = _grade(record, count_tokens, placements)
+        return across([graded], suspicions(sketches(record, graded)))[0] if len(graded.calls) > 1 else graded
+    grades: list[Grade] = []
+    seen: list[Sketch] = []
+    for one in record:
+        grades.append(_grade(one, count_tokens, placements))
+        seen += sketches(one, grades[-1])
+    return tuple(across(grades, suspicions(seen)))
+
+
+def sketches(record: Record, graded: Grade) -> tuple[Sketch, ...]:
+    """The calls of a graded record, as they are compared with others."""
+    return tuple(sketch(record, g.call, g.census) for g in graded.calls if g.census is not None)
+
+
+def across(grades: Sequence[Grade], found: Iterable[Suspicion]) -> list[Grade]:
+    """The grades with what was found over all of their calls."""
+    suspected: dict[tuple[str, str], list[Suspicion]] = {}
+    for suspicion in found:
+        suspected.setdefault((suspicion.qid, suspicion.call), []).append(suspicion)
+    return [_suspect(graded, suspected) for graded in grades]
 
 
 def exit_code(grades: Iterable[Grade]) -> int:
@@ -88,6 +124,26 @@ def exit_code(grades: Iterable[Grade]) -> int:
     if any(g.verdict == "mismatch" or g.failed for g in given):
         return 1
     return 3 if any(g.verdict == "unknown" for g in given) else 0
+
+
+def _grade(record: Record, count_tokens: CountTokens | None, placements: Placements | None) -> Grade:
+    calls = tuple(_grade_call(record, derivation, count_tokens) for derivation in derive(record, placements))
+    return _of_calls(record.qid, calls, tuple(check_query(record)))
+
+
+def _of_calls(qid: str, calls: tuple[CallGrade, ...], checks: tuple[Check, ...]) -> Grade:
+    return Grade(qid, worst(call.verdict for call in calls) or "unknown", calls, checks)
+
+
+def _suspect(graded: Grade, suspected: dict[tuple[str, str], list[Suspicion]]) -> Grade:
+    calls = []
+    for call in graded.calls:
+        found = suspected.get((graded.qid, as_text(call.call.id)))
+        if found:
+            reasons = in_order({*call.reasons, "remainder_suspected"})
+            call = replace(call, reasons=reasons, verdict=verdict(reasons), suspected=tuple(found))  # noqa: PLW2901
+        calls.append(call)
+    return _of_calls(graded.qid, tuple(calls), graded.checks)
 
 
 def _grade_call(record: Record, derivation: Derivation, count_tokens: CountTokens | None) -> CallGrade:

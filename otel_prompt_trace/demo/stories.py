@@ -1,12 +1,18 @@
-"""The two stories of the demo, told from the store: every number is read back from what was recorded."""
+"""The two stories of the demo, told from the store: every number is read back from what was recorded.
+
+What each step of the second story declares is what the suggestion after the step before says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from otel_prompt_trace.core.grade import CallGrade, Grade, grade
+from otel_prompt_trace.core.grade import CallGrade, Grade, grade, sketches
 from otel_prompt_trace.core.record import Record
+from otel_prompt_trace.core.residuals.shapes import shapes
+from otel_prompt_trace.core.residuals.suggest import Suggestion, suggestions
+from otel_prompt_trace.core.usage import normalize
 from otel_prompt_trace.demo.assistant import Conversation, Host, ask
 from otel_prompt_trace.demo.conversation import TURNS, indexed, preamble
 
@@ -65,10 +71,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The conversation with certain producers declared."""
+    """The conversation with certain producers declared, and what the gaps that are left suggest."""
 
     title: str
     turns: tuple[Turn, ...]
+    suggestions: tuple[Suggestion, ...]
 
 
 def first(host: Host, read: Read, count: Count, *, budget: int) -> FirstStory:
@@ -79,8 +86,13 @@ def first(host: Host, read: Read, count: Count, *, budget: int) -> FirstStory:
 
 
 def second(host: Host, read: Read, count: Count, step: Callable[[int, int | None], None]) -> Iterator[Step]:
-    """Hold the conversation three times, with more declared each time."""
+    """Hold the conversation three times, with more declared each time.
+
+    Each step is graded together with those before it, as ``grade --last`` does: what was a gap is taken in by producers
+    of its own, and no remainder.
+    """
     total, done = len(STEPS) * len(TURNS), 0
+    records: list[Record] = []
     for number, (title, declared) in enumerate(STEPS, 1):
         talk = Conversation(host, f"demo-{number}", preamble(), indexed(), declare=declared)
         qids = []
@@ -88,7 +100,11 @@ def second(host: Host, read: Read, count: Count, step: Callable[[int, int | None
             qids.append(talk.ask(question))
             done += 1
             step(done, total)
-        yield Step(title, tuple(_turn(n, read(qid), count) for n, qid in enumerate(qids, 1)))
+        records += map(read, qids)
+        graded = grade(records, count)[-len(qids) :]
+        seen = [call for record, g in zip(records[-len(qids) :], graded, strict=True) for call in sketches(record, g)]
+        found = tuple(suggestions(shapes(seen).found))
+        yield Step(title, tuple(_turn(n, g) for n, g in enumerate(graded, 1)), found)
 
 
 def _chunks(record: Record, graded: Grade, host: Host) -> Iterator[Retrieval]:
@@ -107,10 +123,14 @@ def _chunks(record: Record, graded: Grade, host: Host) -> Iterator[Retrieval]:
         yield Retrieval(hit["rank"], hit["chunk_id"], hit["score"], tokens, fate, policy)
 
 
-def _turn(number: int, record: Record, count: Count) -> Turn:
-    call = grade(record, count).calls[0]
-    census, usage = call.census, (call.call.response or {}).get("usage") or {}
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+def _turn(number: int, graded: Grade) -> Turn:
+    call = graded.calls[0]
+    census, usage = call.census, normalize((call.call.response or {}).get("usage"))
     return Turn(
-        number, record.qid, census.total if census else 0, census.unaccounted if census else 0, cached, call.verdict
+        number,
+        graded.qid,
+        census.total if census else 0,
+        census.unaccounted if census else 0,
+        usage.get("cached_tokens") or 0,
+        call.verdict,
     )

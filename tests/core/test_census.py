@@ -360,6 +360,7 @@ class TestOneProducerAlone:
             [("app", "Be brief."), ("app", "Why?")],
             [("app", "Be brief. Why?"), ("glue", "\n")],
             [("app", "Be"), ("app", " brief. Why?"), Piece("inner", " ", inline=True)],
+            [("app", "Be brief. Why?"), Piece("user", "Why?", inline=True)],
         ],
     )
     @pytest.mark.parametrize("ordered", [True, False])
@@ -370,6 +371,14 @@ class TestOneProducerAlone:
         assert alone == ["whole_prompt"] * len(alone)
         assert (found.verdict, found.reasons) == ("unknown", ("whole_prompt_piece", "gap"))
         assert "app" not in found.by_producer()
+
+    @pytest.mark.parametrize("name", ["rest", "system", "user", "a-7f3e"])
+    def test_its_name_does_not_matter(self, name: str) -> None:
+        """One piece that holds all but white space, whatever it is called and whatever rides inside."""
+        inside = [Piece("style", "brief", inline=True), Piece("user", "Why?", inline=True)]
+        found = census("Be brief. Why?\n", [(name, "Be brief. Why?"), *inside])
+        assert found.pieces[0].state == "whole_prompt"
+        assert (found.verdict, "whole_prompt_piece" in found.reasons) == ("unknown", True)
 
     def test_over_several_messages(self) -> None:
         """The same producer for the system's text and the question."""

@@ -1,0 +1,12 @@
+"""Residuals across calls: what the gaps of many calls have in common, and who took in what stood as a gap before.
+
+Read it in this order: ``units`` (a text as a row of digests), ``sketch`` (a call without its texts), ``remainder`` (a
+producer that takes whatever nobody else declared), ``clusters`` (the parts of gaps that belong together), ``shapes``
+(constant, growing, on continuing turns, one-off, and the likely cause) and ``suggest`` (the line that declares it).
+
+Invariants:
+
+- No text is kept between calls: only digests, lengths and places.
+- The order is that of time; the same calls give the same result.
+- The work is linear in the characters of the calls, and no two gaps are compared with each other.
+"""
