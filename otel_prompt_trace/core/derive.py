@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from otel_prompt_trace.core.assignment import JUMPS, occurrences
-from otel_prompt_trace.core.census import REASON_OF_STATE, Census, take
+from otel_prompt_trace.core.census import REASON_OF_STATE, Census, explained, take
 from otel_prompt_trace.core.pieces import Piece, Placed, State
 from otel_prompt_trace.core.prompt import replay
 from otel_prompt_trace.core.record import Call, OfferKey, Record, offer_key
@@ -48,7 +48,7 @@ def derive(record: Record) -> tuple[Derivation, ...]:
     censuses = [census for _, census in taken if census is not None]
     found = (p for census in censuses for p in census.pieces if p.state in ("located", "visible", "whole_prompt"))
     held = {offer_key(p.piece) for p in found if p.piece.offered}
-    settled = iter(_settle_offers(censuses, held))
+    settled = iter([explained(census) for census in _settle_offers(censuses, held)])
     return tuple(Derivation(call, None if census is None else next(settled), _rendered(call)) for call, census in taken)
 
 

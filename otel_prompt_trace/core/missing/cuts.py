@@ -1,0 +1,171 @@
+"""Texts of which only a part stands, or that stand in two parts with something between them.
+
+A part is the longest beginning or end of the text that stands in what nobody owns. A short one stands anywhere by
+accident, and is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from otel_prompt_trace.core.intervals import Intervals
+from otel_prompt_trace.core.missing.changes import between, common
+from otel_prompt_trace.core.missing.folding import Folded
+from otel_prompt_trace.core.missing.haystack import Haystack
+from otel_prompt_trace.core.missing.hint import Hint
+
+LEAST = 16  # folded characters of a part
+SHARE = 20  # and one in so many of the text,
+ENOUGH = 200  # or this many
+REST = 8  # folded characters of the smaller of two parts,
+NEAR = 200  # which stands so near the larger, unless it is a part of its own
+TRIES = 16  # places looked at for one part
+WIDE = 8  # folded characters that a part may be shorter than what was found, so as to end between two letters
+
+_MARK = re.compile(
+    r"\s{0,2}(?:…|\.{3}|\[(?:…|\.{3})|[\[(<{]{1,2} ?(?:…|\.{3})? ?(?:truncated|cut|omitted|shortened|snip))", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """``[start, end)`` of the text stands at ``[low, high)`` of the segment; ``at`` and ``length`` are folded."""
+
+    start: int
+    end: int
+    segment: int
+    low: int
+    high: int
+    at: int
+    length: int
+
+
+def find_parts(haystack: Haystack, piece: Folded, claimed: Intervals) -> Hint | None:
+    """The hint for a text that does not stand as a whole in any form. Its parts are claimed."""
+    needle = piece.text
+    least = max(LEAST, min(len(needle) // SHARE, ENOUGH))
+    if len(needle) < least:
+        return None
+    search = _Parts(haystack, piece, claimed)
+    head = search.head(least)
+    tail = search.tail(least) if head is None else search.beyond(head, least)
+    if head is None and tail is not None:
+        head = search.before(tail)
+    if head is None and tail is None:
+        return None
+    for part in (head, tail):
+        if part is not None:
+            claimed.add(part.segment, part.low, part.high)
+    return _describe(haystack, piece, head, tail)
+
+
+class _Parts:
+    def __init__(self, haystack: Haystack, piece: Folded, claimed: Intervals) -> None:
+        self._haystack = haystack
+        self._free = haystack.free
+        self._piece = piece
+        self._needle = piece.text
+        self._claimed = claimed
+
+    def head(self, least: int) -> _Part | None:
+        """The longest beginning that stands."""
+        most = len(self._needle) - 1
+        return self._first(_longest(lambda n: self._needle[:n] in self._free, least, most), head=True)
+
+    def tail(self, least: int) -> _Part | None:
+        """The longest end that stands."""
+        most = len(self._needle) - 1
+        return self._first(_longest(lambda n: self._needle[-n:] in self._free, least, most), head=False)
+
+    def beyond(self, head: _Part, least: int) -> _Part | None:
+        """What follows the head, behind it in the same segment: all the rest, else the longest end of it."""
+        low, high = head.at + head.length, self._haystack.bounds(head.segment)[1]
+        rest = len(self._needle) - head.length
+        if rest >= REST:
+            near = high if rest >= LEAST else min(high, low + NEAR + rest)
+            found = self._part(self._free.find(self._needle[-rest:], low, near), rest, head=False)
+            if found is not None:
+                return found
+        length = _longest(lambda n: self._free.find(self._needle[-n:], low, high) >= 0, least, rest - 1)
+        return self._part(self._free.find(self._needle[-length:], low, high), length, head=False) if length else None
+
+    def before(self, tail: _Part) -> _Part | None:
+        """All that comes before the tail, near it."""
+        rest = len(self._needle) - tail.length
+        if rest < REST:
+            return None
+        low = max(self._haystack.bounds(tail.segment)[0], tail.at - NEAR - rest)
+        return self._part(self._free.rfind(self._needle[:rest], low, tail.at), rest, head=True)
+
+    def _first(self, length: int, *, head: bool) -> _Part | None:
+        """The first free place of so long a beginning or end."""
+        if not length:
+            return None
+        part, at = self._needle[:length] if head else self._needle[-length:], -1
+        for _ in range(TRIES):
+            at = self._free.find(part, at + 1)
+            found = self._part(at, length, head=head)
+            if found is not None or at < 0:
+                return found
+        return None
+
+    def _part(self, at: int, length: int, *, head: bool) -> _Part | None:
+        """The part as it stands at ``at``, a little shorter where it would end within a letter or an escape."""
+        piece, whole = self._piece, len(self._needle)
+        for less in range(min(WIDE, length) if at >= 0 else 0):
+            first = at if head else at + less
+            place = self._haystack.place(first, length - less)
+            start = piece.start(0 if head else whole - length + less)
+            end = piece.stop(length - less if head else whole)
+            if place is not None and start is not None and end is not None:
+                free = self._claimed.overlap(*place) is None
+                return _Part(start, end, *place, first, length - less) if free else None
+        return None
+
+
+def _longest(stands: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest length from ``low`` to ``high`` that stands, 0 if none does: what is shorter stands as well."""
+    if low > high or not stands(low):
+        return 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if stands(middle) else (low, middle - 1)
+    return low
+
+
+def _widened(part: _Part, text: str, body: str, behind: _Part | None) -> _Part:
+    """With the white space beside it, which has no folding, where that stands too; as far as a part before allows."""
+    floor, bottom = (behind.end, behind.high) if behind is not None else (0, 0)
+    left = common(reversed(text[floor : part.start]), reversed(body[bottom : part.low][floor - part.start :]))
+    right = common(text[part.end :], body[part.high : part.high + len(text) - part.end])
+    return replace(part, start=part.start - left, end=part.end + right, low=part.low - left, high=part.high + right)
+
+
+def _describe(haystack: Haystack, piece: Folded, head: _Part | None, tail: _Part | None) -> Hint:
+    text, body = piece.original, haystack.bodies[(head or tail).segment]  # type: ignore[union-attr]
+    changes = [between(text[p.start : p.end], body[p.low : p.high]) for p in (head, tail) if p is not None]
+    change = next((name for name in changes if name != ""), "")  # None: a change without a name
+    head = head and _widened(head, text, body, None)
+    tail = tail and _widened(tail, text, body, head)
+    reason = "split" if head and tail and head.length + tail.length == len(piece) else "truncated"
+    total = f"{len(text):,} characters"
+    if head and tail:
+        ends = f"its first {head.end:,} and its last {len(text) - tail.start:,} of {total}"
+        place = head.segment, head.low, tail.high
+        if reason == "split":
+            apart = f"{tail.low - head.high:,} characters at {head.high}..{tail.low}"
+            detail = f"{apart} stand between {ends}"
+        else:
+            detail = f"{ends} stand, {tail.start - head.end:,} between them are missing"
+    elif head:
+        place = head.segment, head.low, head.high
+        detail = f"its first {head.end:,} of {total} stand, {len(text) - head.end:,} are missing"
+        if _MARK.match(body, head.high):
+            detail += "; a mark of the cut follows"
+    else:
+        place = tail.segment, tail.low, tail.high
+        detail = f"its last {len(text) - tail.start:,} of {total} stand, {tail.start:,} are missing"
+    prefix = "" if change == "" else f"{change or 'several_changes'}+"
+    return Hint(prefix + reason, *place, detail)
