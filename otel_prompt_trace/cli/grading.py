@@ -11,6 +11,7 @@ import click
 from otel_prompt_trace.cli.app import Day, as_json, count_tokens, places, records
 from otel_prompt_trace.cli.output import mark, print_json, printable, progress, table
 from otel_prompt_trace.core.grade import Grade, exit_code, grade
+from otel_prompt_trace.core.published import not_found
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import wrap
 from otel_prompt_trace.exceptions import PromptTraceError
@@ -87,6 +88,11 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     reasons = Counter(reason for call in calls for reason in call.reasons)
     if reasons:
         table(("reason", "calls"), reasons.most_common(), title="\nreasons")
+    missing = Counter(
+        p.hint.reason if p.hint else "?" for call in calls if call.census for p in call.census.unlocatable
+    )
+    if missing:
+        table(("reason", "pieces"), missing.most_common(), title="\nnot found, by reason (? where none is likely)")
     checks: dict[str, Counter[str]] = {}
     for check in (*(c for g in grades for c in g.checks), *(c for call in calls for c in call.checks)):
         checks.setdefault(check.name, Counter())[check.status] += 1
@@ -127,6 +133,7 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "reasons": list(call.reasons),
                 "total": call.census.total if call.census else None,
                 "unaccounted": call.census.unaccounted if call.census else None,
+                "not_found": not_found(call.census) if call.census else [],
                 "checks": [_check(c) for c in call.checks],
             }
             for call in graded.calls

@@ -11,18 +11,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise, takewhile
+from typing import Literal
 from unicodedata import combining, normalize
 
 from otel_prompt_trace.core.missing import escapes
-from otel_prompt_trace.core.missing.folding import MARKS
+from otel_prompt_trace.core.missing.folding import MARKS, UNSEEN
 
 _LONG_EDGE = 64  # white space at an edge beyond this is compared as it is, and in no other form
 _ENDING = re.compile("\r\n|[\r\x85\u2028\u2029]")
 _SEEN = re.compile(r"[\\+]")  # has no place, and is nothing that is trimmed
 _WHITE = re.compile(r"\s+")
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]+")
+_UNSEEN = re.compile(f"[{UNSEEN}]+")
 
 _Step = Callable[[str], str]
+_Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 def _same(text: str) -> str:
@@ -65,7 +67,7 @@ class Found:
     tight: bool
 
 
-def _normal(form: str) -> _Step:
+def _normal(form: _Form) -> _Step:
     def normalized(text: str) -> str:
         if text.isascii() or _many_marks(text):
             return text
@@ -97,7 +99,7 @@ def _unescaped(step: _Step, name: str) -> Change:
     return Change(step, _same, lambda *_: (name,))
 
 
-def _form(loosest: str, *forms: str) -> Change:
+def _form(loosest: _Form, *forms: _Form) -> Change:
     """Named by the form that stands."""
 
     def names(_: str, standing: str) -> tuple[str]:

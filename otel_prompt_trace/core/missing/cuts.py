@@ -25,13 +25,17 @@ TRIES = 16  # places looked at for one part
 WIDE = 8  # folded characters that a part may be shorter than what was found, so as to end between two letters
 
 _MARK = re.compile(
-    r"\s{0,2}(?:…|\.{3}|\[(?:…|\.{3})|[\[(<{]{1,2} ?(?:…|\.{3})? ?(?:truncated|cut|omitted|shortened|snip))", re.IGNORECASE
+    r"\s{0,2}(?:…|\.{3}|\[(?:…|\.{3})|[\[(<{]{1,2} ?(?:…|\.{3})? ?(?:truncated|cut|omitted|shortened|snip))",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """``[start, end)`` of the text stands at ``[low, high)`` of the segment; ``at`` and ``length`` are folded."""
+    """``[start, end)`` of the text, its head or its tail, stands at ``[low, high)`` of a segment.
+
+    ``at`` and ``length`` are where that is in the folding.
+    """
 
     start: int
     end: int
@@ -40,6 +44,7 @@ class _Part:
     high: int
     at: int
     length: int
+    head: bool
 
 
 def find_parts(haystack: Haystack, piece: Folded, claimed: Intervals) -> Hint | None:
@@ -53,12 +58,10 @@ def find_parts(haystack: Haystack, piece: Folded, claimed: Intervals) -> Hint | 
     tail = search.tail(least) if head is None else search.beyond(head, least)
     if head is None and tail is not None:
         head = search.before(tail)
-    if head is None and tail is None:
-        return None
-    for part in (head, tail):
-        if part is not None:
-            claimed.add(part.segment, part.low, part.high)
-    return _describe(haystack, piece, head, tail)
+    parts = [part for part in (head, tail) if part is not None]
+    for part in parts:
+        claimed.add(part.segment, part.low, part.high)
+    return _describe(piece, haystack.bodies[parts[0].segment], parts) if parts else None
 
 
 class _Parts:
@@ -121,7 +124,7 @@ class _Parts:
             end = piece.stop(length - less if head else whole)
             if place is not None and start is not None and end is not None:
                 free = self._claimed.overlap(*place) is None
-                return _Part(start, end, *place, first, length - less) if free else None
+                return _Part(start, end, *place, first, length - less, head) if free else None
         return None
 
 
@@ -143,29 +146,28 @@ def _widened(part: _Part, text: str, body: str, behind: _Part | None) -> _Part:
     return replace(part, start=part.start - left, end=part.end + right, low=part.low - left, high=part.high + right)
 
 
-def _describe(haystack: Haystack, piece: Folded, head: _Part | None, tail: _Part | None) -> Hint:
-    text, body = piece.original, haystack.bodies[(head or tail).segment]  # type: ignore[union-attr]
-    changes = [between(text[p.start : p.end], body[p.low : p.high]) for p in (head, tail) if p is not None]
-    change = next((name for name in changes if name != ""), "")  # None: a change without a name
-    head = head and _widened(head, text, body, None)
-    tail = tail and _widened(tail, text, body, head)
-    reason = "split" if head and tail and head.length + tail.length == len(piece) else "truncated"
-    total = f"{len(text):,} characters"
-    if head and tail:
-        ends = f"its first {head.end:,} and its last {len(text) - tail.start:,} of {total}"
-        place = head.segment, head.low, tail.high
-        if reason == "split":
-            apart = f"{tail.low - head.high:,} characters at {head.high}..{tail.low}"
-            detail = f"{apart} stand between {ends}"
-        else:
-            detail = f"{ends} stand, {tail.start - head.end:,} between them are missing"
-    elif head:
-        place = head.segment, head.low, head.high
-        detail = f"its first {head.end:,} of {total} stand, {len(text) - head.end:,} are missing"
-        if _MARK.match(body, head.high):
-            detail += "; a mark of the cut follows"
-    else:
-        place = tail.segment, tail.low, tail.high
-        detail = f"its last {len(text) - tail.start:,} of {total} stand, {tail.start:,} are missing"
-    prefix = "" if change == "" else f"{change or 'several_changes'}+"
-    return Hint(prefix + reason, *place, detail)
+def _describe(piece: Folded, body: str, parts: list[_Part]) -> Hint:
+    text = piece.original
+    changes = [between(text[part.start : part.end], body[part.low : part.high]) for part in parts]
+    changed = next((name for name in changes if name != ""), "")  # None: in a way that has no name
+    first = last = _widened(parts[0], text, body, None)
+    if len(parts) > 1:
+        last = _widened(parts[1], text, body, first)
+    reason, detail = "truncated", _counts(first, last, len(text))
+    if sum(part.length for part in parts) == len(piece):
+        reason = "split"
+    elif first.head and _MARK.match(body, first.high):
+        detail += "; a mark of the cut follows"
+    named = reason if changed == "" else f"{changed or 'several_changes'}+{reason}"
+    return Hint(named, first.segment, first.low, last.high, detail)
+
+
+def _counts(first: _Part, last: _Part, whole: int) -> str:
+    """How much stands, of how much, and what does not; for two parts also what is between them."""
+    head, tail, total = f"its first {first.end:,}", f"its last {whole - last.start:,}", f"of {whole:,} characters"
+    if first is last:
+        missing = whole - (first.end - first.start)
+        return f"{head if first.head else tail} {total} stand, {missing:,} are missing"
+    between = f"with {last.low - first.high:,} at {first.high}..{last.low} between them"
+    missing = last.start - first.end
+    return f"{head} and {tail} {total} stand, {between}" + (f", {missing:,} are missing" if missing else "")

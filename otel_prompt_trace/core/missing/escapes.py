@@ -12,7 +12,9 @@ ENTITY = r"(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31})"
 _HTML = re.compile(f"&({ENTITY});")
 _PAIR = r"u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 _JSON = re.compile(rf'\\(?:{_PAIR}|u([0-9a-fA-F]{{4}})|(["\\/bfnrt]))')
-_PYTHON = re.compile(r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})|(["'\\nrt]))""")
+_PYTHON = re.compile(
+    r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})|(["'\\nrt]))"""
+)
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _MARKDOWN = re.compile(r"\\([!-/:-@\[-`{-~])")
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -29,7 +31,7 @@ def entity(name: str) -> str | None:
 
     if not name.startswith("#"):
         return html5.get(name + ";")
-    code = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
+    code = int(f"0{name[1:]}", 0) if name[1] in "xX" else int(name[1:])
     return chr(code) if code <= 0x10FFFF else None
 
 

@@ -54,22 +54,29 @@ class _Search:
         self._haystack = haystack
         self._claimed = Intervals(segments)
         self._reached: dict[str, int] = {}  # by folded text: there is nothing for it before this place
+        self._vain: set[tuple[str, str]] = set()  # texts that were looked for, as a whole or in parts, for nothing
 
     def changed(self, piece: Folded) -> Hint | None:
         """All of the text stands, changed."""
         needle = piece.text
-        if len(needle) < TIGHT:
+        if len(needle) < TIGHT or (piece.original, "whole") in self._vain:
             return None
         for text in (self._haystack.free, self._haystack.text) if len(needle) >= LONG else (self._haystack.free,):
             for at in self._places(text, needle):
                 hint = self._explain(piece, at)
                 if hint is not None:
                     return hint
+        self._vain.add((piece.original, "whole"))
         return None
 
     def cut(self, piece: Folded) -> Hint | None:
         """A part of the text stands, or two with something between them."""
-        return find_parts(self._haystack, piece, self._claimed)
+        if (piece.original, "part") in self._vain:
+            return None
+        hint = find_parts(self._haystack, piece, self._claimed)
+        if hint is None:
+            self._vain.add((piece.original, "part"))
+        return hint
 
     def claim(self, hints: Iterable[Hint]) -> None:
         """What explains one text explains no other."""

@@ -20,6 +20,7 @@ from unicodedata import combining, is_normalized, normalize
 
 from otel_prompt_trace.core.missing import escapes
 
+UNSEEN = r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 MARKS = 30  # on one letter; where there are more, the rest is taken for letters of their own
 
 _UNIT = re.compile(
@@ -32,7 +33,7 @@ _UNIT = re.compile(
 )
 _OCTET = re.compile(r"%(?:25)*([0-9a-fA-F]{2})")
 _HEX = re.compile(r"\\+[xuU]([0-9a-fA-F]+)")
-_GONE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\\+\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]+")
+_GONE = re.compile(rf"[\s\\+{UNSEEN}]+")
 
 
 class Folded:
