@@ -120,7 +120,8 @@ def _less_space(declared: str, standing: str) -> tuple[str]:
     if _normal("NFKC")(declared) == standing:  # it makes a space of a space that does not break
         return ("nfkc",)
     runs = zip(_WHITE.findall(declared), _WHITE.findall(standing), strict=False)
-    less = all(len(stands) <= len(stood) for stood, stands in runs)
+    fewer = [len(stood) - len(stands) for stood, stands in runs]
+    less = any(fewer) and min(fewer) >= 0 or set(_WHITE.findall(standing)) == {" "}
     return ("collapsed_whitespace" if less else "changed_whitespace",)
 
 
@@ -165,6 +166,8 @@ def explain(declared: str, core: tuple[int, int], body: str, place: tuple[int, i
     start, end = place
     partial: Change | None = None
     for change in _explaining(text, standing):
+        if change.loose and partial is not None:
+            continue  # what is known to be trimmed is not called changed
         ahead, beyond = _reach(change, lead, before, most, -1), _reach(change, tail, behind, most, 1)
         if ahead is not None and beyond is not None:
             names = change.names(text, standing) or change.names(declared, body[start - ahead : end + beyond])
@@ -172,11 +175,12 @@ def explain(declared: str, core: tuple[int, int], body: str, place: tuple[int, i
         partial = partial or change
     kept = common(lead[::-1], before[::-1]), common(tail, behind)
     lost = lead[: len(lead) - kept[0]], tail[kept[1] :]
+    whole = start - kept[0], end + kept[1]
     if partial is None or _SEEN.search("".join(lost)):
-        return Found("several_changes", start, end, tight=False)
+        return Found("several_changes", *whole, tight=False)
     edge = "dropped_newline" if lost in (("", "\n"), ("", "\r\n")) else "trimmed"
     names = (*partial.names(text, standing), edge)
-    return Found("+".join(names), start - kept[0], end + kept[1], tight=False)
+    return Found("+".join(names), *whole, tight=False)
 
 
 def between(declared: str, standing: str) -> str | None:
@@ -214,6 +218,9 @@ def _white(edge: str, beside: str, most: int) -> int | None:
     """As much white space as was declared at most: one character where each run was collapsed to one, or none."""
     kinds = {*edge, " "}
     count = sum(1 for _ in takewhile(kinds.__contains__, beside[: min(len(edge), most)]))
+    count += (
+        count > 0 and {beside[count - 1], *beside[count : count + 1]} == {"\r", "\n"} and "\r" in edge
+    )  # one, in two
     return count if (count or not most) and edge.isspace() else None
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from otel_prompt_trace.core.intervals import Intervals
 from otel_prompt_trace.core.missing.changes import between, common
 from otel_prompt_trace.core.missing.folding import Folded
-from otel_prompt_trace.core.missing.haystack import Haystack
+from otel_prompt_trace.core.missing.haystack import WALL, Haystack
 from otel_prompt_trace.core.missing.hint import Hint
 
 LEAST = 16  # folded characters of a part
+SURE = 48  # with so many it may stand in the midst of a sentence; else something begins or ends with it
 SHARE = 20  # and one in so many of the text,
 ENOUGH = 200  # or this many
 REST = 8  # folded characters of the smaller of two parts,
@@ -24,6 +25,7 @@ NEAR = 200  # which stands so near the larger, unless it is a part of its own
 TRIES = 16  # places looked at for one part
 WIDE = 8  # folded characters that a part may be shorter than what was found, so as to end between two letters
 
+_IN_A_SENTENCE = re.compile(r"[\w.,;!?)(]")
 _MARK = re.compile(
     r"\s{0,2}(?:…|\.{3}|\[(?:…|\.{3})|[\[(<{]{1,2} ?(?:…|\.{3})? ?(?:truncated|cut|omitted|shortened|snip))",
     re.IGNORECASE,
@@ -51,7 +53,7 @@ def find_parts(haystack: Haystack, piece: Folded, claimed: Intervals) -> Hint | 
     """The hint for a text that does not stand as a whole in any form. Its parts are claimed."""
     needle = piece.text
     least = max(LEAST, min(len(needle) // SHARE, ENOUGH))
-    if len(needle) < least:
+    if len(needle) < least or needle in haystack.free:  # all of it stands, and nothing explains how
         return None
     search = _Parts(haystack, piece, claimed)
     head = search.head(least)
@@ -109,10 +111,20 @@ class _Parts:
         part, at = self._needle[:length] if head else self._needle[-length:], -1
         for _ in range(TRIES):
             at = self._free.find(part, at + 1)
+            if at < 0:
+                return None
             found = self._part(at, length, head=head)
-            if found is not None or at < 0:
+            if found is not None and (length >= SURE or self._is_apart(found)):
                 return found
         return None
+
+    def _is_apart(self, part: _Part) -> bool:
+        """Whether what is before it, or what follows, is another producer's or no sentence that goes on."""
+        free, body = self._free, self._haystack.bodies[part.segment]
+        before = body[max(0, part.low - NEAR) : part.low].rstrip(" \t")[-1:]
+        behind = body[part.high : part.high + NEAR].lstrip(" \t")[:1]
+        walls = part.at == 0 or free[part.at - 1] == WALL or free[part.at + part.length] == WALL
+        return walls or not _IN_A_SENTENCE.match(before) or not _IN_A_SENTENCE.match(behind)
 
     def _part(self, at: int, length: int, *, head: bool) -> _Part | None:
         """The part as it stands at ``at``, a little shorter where it would end within a letter or an escape."""

@@ -104,6 +104,8 @@ class Folded:
     def _add(self, folded: str, start: int, stop: int, *, even: bool = False) -> None:
         if not folded:
             return
+        if not even and self._stop and combining(folded[0]):
+            folded, start = self._with_its_letter(folded, start)
         even = even or len(folded) == stop - start == 1
         if even and self._even and self._even[-1] and self._stop[-1] == start:
             self._stop[-1] = stop
@@ -115,8 +117,31 @@ class Folded:
         self._parts.append(folded)
         self._length += len(folded)
 
+    def _with_its_letter(self, marks: str, start: int) -> tuple[str, int]:
+        """Marks that stand apart from the letter before them, with that letter: all its marks have one order."""
+        last = self._parts[-1]
+        count = 1
+        while count < len(last) and combining(last[-count]):
+            count += 1
+        if count > MARKS:
+            return marks, start
+        if not self._even[-1]:
+            count = len(last)
+            start = self._start[-1]
+        else:
+            start = self._stop[-1] - count
+        self._parts[-1] = last[:-count]
+        self._length -= count
+        self._stop[-1] = start
+        if self._stop[-1] <= self._start[-1]:
+            for column in (self._at, self._start, self._stop, self._even):
+                column.pop()
+        if not self._parts[-1]:
+            self._parts.pop()
+        return normalize("NFKD", last[-count:] + marks), start
+
     def _add_wide(self, run: str, start: int) -> None:
-        if is_normalized("NFKD", run) and run.casefold() == run and not _GONE.search(run):
+        if not combining(run[0]) and is_normalized("NFKD", run) and run.casefold() == run and not _GONE.search(run):
             self._add(run, start, start + len(run), even=True)
             return
         at = 0
