@@ -121,7 +121,7 @@ def _less_space(declared: str, standing: str) -> tuple[str]:
         return ("nfkc",)
     runs = zip(_WHITE.findall(declared), _WHITE.findall(standing), strict=False)
     fewer = [len(stood) - len(stands) for stood, stands in runs]
-    less = any(fewer) and min(fewer) >= 0 or set(_WHITE.findall(standing)) == {" "}
+    less = (any(fewer) and min(fewer) >= 0) or set(_WHITE.findall(standing)) == {" "}
     return ("collapsed_whitespace" if less else "changed_whitespace",)
 
 

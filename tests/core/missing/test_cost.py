@@ -44,29 +44,35 @@ def one_census() -> float:
     return seconds(lambda: take(whole, pieces))
 
 
-@pytest.mark.parametrize(
-    ("prompt", "texts", "found"),
-    [
-        pytest.param(PROMPT, OTHER, 0, id="unrelated"),
-        pytest.param(PROMPT, [text.upper() for text in CUT], PIECES, id="every one in another case"),
-        pytest.param(PROMPT, [a[:500] + b for a, b in zip(CUT, OTHER, strict=True)], PIECES, id="every one truncated"),
-        pytest.param(" ".join(t[:500] + "##" + t[500:] for t in CUT), CUT, PIECES, id="every one split"),
-        pytest.param("a" * SIZE, ["a" * (900 + n) + "b" for n in range(PIECES)], None, id="one letter, and another at the end"),
-        pytest.param("a" * SIZE, ["b" + "a" * (900 + n) for n in range(PIECES)], None, id="and at the beginning"),
-        pytest.param("a" * SIZE, ["a" * 450 + "b" + "a" * (450 + n) for n in range(PIECES)], None, id="and in the middle"),
-        pytest.param("a" * SIZE, ["A" * (900 + n) for n in range(PIECES)], None, id="one letter in another case"),
-        pytest.param("\\" * SIZE, ["\\" * (900 + n) + "n" for n in range(PIECES)], None, id="backslashes"),
-        pytest.param(" \n" * (SIZE // 2), ["x" + " \n" * (450 + n) for n in range(PIECES)], None, id="white space"),
-        pytest.param("&amp;" * (SIZE // 5), ["&" * (900 + n) + "<" for n in range(PIECES)], None, id="entities"),
-        pytest.param("%25" * (SIZE // 3), ["%" * (900 + n) + "x" for n in range(PIECES)], None, id="percents"),
-        pytest.param("e" + "\u0301\u0323" * (SIZE // 2), ["e" + "\u0323\u0301" * (450 + n) for n in range(PIECES)], None, id="marks"),
-        pytest.param("e" + "&#769;&#803;" * (SIZE // 12), ["e" + "\u0323\u0301" * (450 + n) for n in range(PIECES)], None, id="escaped marks"),
-        pytest.param("ab\r\n" * (SIZE // 4), ["ab\n" * (300 + n) for n in range(PIECES)], None, id="one line"),
-        pytest.param(PROMPT, [text[:20] for text in OTHER] * 10, None, id="2,000 short ones"),
-    ],
-)  # fmt: skip
-def test_reasons_cost_a_few_censuses(prompt: str, texts: list[str], found: int | None, one_census: float) -> None:
+def many(form: str, unit: str, ends: tuple[str, str] = ("", "")) -> list[str]:
+    """Texts of one unit over and over, each a little longer than the one before."""
+    return [ends[0] + unit * (900 // len(unit) + n) + form + ends[1] for n in range(PIECES)]
+
+
+HARD: dict[str, tuple[str, list[str], int | None]] = {
+    "unrelated": (PROMPT, OTHER, 0),
+    "every one in another case": (PROMPT, [text.upper() for text in CUT], PIECES),
+    "every one truncated": (PROMPT, [a[:500] + b for a, b in zip(CUT, OTHER, strict=True)], PIECES),
+    "every one split": (" ".join(text[:500] + "##" + text[500:] for text in CUT), CUT, PIECES),
+    "one letter, and another at the end": ("a" * SIZE, many("b", "a"), None),
+    "and at the beginning": ("a" * SIZE, many("", "a", ("b", "")), None),
+    "and in the middle": ("a" * SIZE, many("b", "a", ("", "a" * 450)), None),
+    "one letter in another case": ("a" * SIZE, many("", "A"), None),
+    "backslashes": ("\\" * SIZE, many("n", "\\"), None),
+    "white space": (" \n" * (SIZE // 2), many("", " \n", ("x", "")), None),
+    "entities": ("&amp;" * (SIZE // 5), many("<", "&"), None),
+    "percents": ("%25" * (SIZE // 3), many("x", "%"), None),
+    "marks": ("e" + "\u0301\u0323" * (SIZE // 2), many("", "\u0323\u0301", ("e", "")), None),
+    "escaped marks": ("e" + "&#769;&#803;" * (SIZE // 12), many("", "\u0323\u0301", ("e", "")), None),
+    "one line": ("ab\r\n" * (SIZE // 4), many("", "ab\n"), None),
+    "2,000 short ones": (PROMPT, [text[:20] for text in OTHER] * 10, None),
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_reasons_cost_a_few_censuses(kind: str, one_census: float) -> None:
     """Texts that stand nowhere, of 1 KB in 200 KB of the hardest kinds: at most 100 times a census of ordinary ones."""
+    prompt, texts, found = HARD[kind]
     plain = take(split(prompt), [Piece("x", text) for text in texts])
     began = time.thread_time()
     missing = [p for p in explained(plain).pieces if p.state == "unlocatable"]
