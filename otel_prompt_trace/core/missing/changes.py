@@ -15,7 +15,7 @@ from typing import Literal
 from unicodedata import combining, normalize
 
 from otel_prompt_trace.core.missing import escapes
-from otel_prompt_trace.core.missing.folding import MARKS, UNSEEN
+from otel_prompt_trace.core.missing.folding import MARKS, UNSEEN, one_case
 
 _LONG_EDGE = 64  # white space at an edge beyond this is compared as it is, and in no other form
 _ENDING = re.compile("\r\n|[\r\x85\u2028\u2029]")
@@ -144,7 +144,7 @@ CHANGES = (
     Change(_no_space, _no_space, lambda *_: ("changed_whitespace",), loose=True),
     _form("NFKD", "NFKC", "NFKD"),
     _both(lambda text: _UNSEEN.sub("", text), "invisible_characters"),
-    _both(str.casefold, "case"),
+    _both(one_case, "case"),
 )
 _UNCHANGED = Change(_same, _same, lambda *_: ())
 

@@ -24,7 +24,7 @@ UNSEEN = r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u20
 MARKS = 30  # on one letter; where there are more, the rest is taken for letters of their own
 
 _UNIT = re.compile(
-    r"(?P<backslash>\\+(?:u[0-9a-fA-F]{4}(?:\\+u[dD][c-fC-F][0-9a-fA-F]{2})?|U00[01][0-9a-fA-F]{5}|x[0-9a-fA-F]{2}"
+    r"(?P<backslash>\\+(?:U00[01][0-9a-fA-F]{5}|[uU][0-9a-fA-F]{4}(?:\\+[uU][dD][c-fC-F][0-9a-fA-F]{2})?|[xX][0-9a-fA-F]{2}"
     r"|[bfnrtBFNRT!-/:-@\[\]-`{-~])?)"
     rf"|(?P<entity>&(?:amp;)*{escapes.ENTITY};)"
     r"|(?P<percent>(?:%(?:25)*[0-9a-fA-F]{2})+)"
@@ -32,7 +32,7 @@ _UNIT = re.compile(
     r"|[\x00-\x20\x7f+]+"
 )
 _OCTET = re.compile(r"%(?:25)*([0-9a-fA-F]{2})")
-_HEX = re.compile(r"\\+[xuU]([0-9a-fA-F]+)")
+_HEX = re.compile(r"\\+[xXuU]([0-9a-fA-F]+)")
 _GONE = re.compile(rf"[\s\\+{UNSEEN}]+")
 
 
@@ -141,7 +141,7 @@ class Folded:
         return normalize("NFKD", last[-count:] + marks), start
 
     def _add_wide(self, run: str, start: int) -> None:
-        if not combining(run[0]) and is_normalized("NFKD", run) and run.casefold() == run and not _GONE.search(run):
+        if not combining(run[0]) and is_normalized("NFKD", run) and one_case(run) == run and not _GONE.search(run):
             self._add(run, start, start + len(run), even=True)
             return
         at = 0
@@ -186,4 +186,9 @@ def _from_backslash(unit: str) -> str:
 @lru_cache(maxsize=8192)
 def _fold_character(text: str) -> str:
     """A letter with its marks, decomposed and in one case."""
-    return _GONE.sub("", normalize("NFKD", normalize("NFKD", text).casefold()))
+    return _GONE.sub("", normalize("NFKD", one_case(normalize("NFKD", text))))
+
+
+def one_case(text: str) -> str:
+    """Without the difference between capitals and small letters; a dotless i is one in capitals."""
+    return text.upper().casefold()
