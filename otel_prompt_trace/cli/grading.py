@@ -89,10 +89,10 @@ def _print(grades: list[Grade], damaged: list[Record]) -> None:
     if reasons:
         table(("reason", "calls"), reasons.most_common(), title="\nreasons")
     missing = Counter(
-        p.hint.reason if p.hint else "?" for call in calls if call.census for p in call.census.unlocatable
+        p.hint.reason if p.hint else "none likely" for call in calls if call.census for p in call.census.unlocatable
     )
     if missing:
-        table(("reason", "pieces"), missing.most_common(), title="\nnot found, by reason (? where none is likely)")
+        table(("reason", "pieces"), missing.most_common(), title="\nnot found, by reason")
     checks: dict[str, Counter[str]] = {}
     for check in (*(c for g in grades for c in g.checks), *(c for call in calls for c in call.checks)):
         checks.setdefault(check.name, Counter())[check.status] += 1

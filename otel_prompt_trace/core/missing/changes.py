@@ -18,6 +18,7 @@ from otel_prompt_trace.core.missing import escapes
 from otel_prompt_trace.core.missing.folding import MARKS, UNSEEN, one_case
 
 _LONG_EDGE = 64  # white space at an edge beyond this is compared as it is, and in no other form
+_LIKELY = frozenset({"collapsed_whitespace", "changed_whitespace", "invisible_characters", "case"})  # of a short text
 _ENDING = re.compile("\r\n|[\r\x85\u2028\u2029]")
 _SEEN = re.compile(r"[\\+]")  # has no place, and is nothing that is trimmed
 _WHITE = re.compile(r"\s+")
@@ -59,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``reason`` for ``[start, end)``; ``tight`` if nothing but this one change makes the texts differ."""
+    """``reason`` for ``[start, end)``; ``tight`` if it is one change, and one that hardly happens by accident."""
 
     reason: str
     start: int
@@ -171,7 +172,9 @@ def explain(declared: str, core: tuple[int, int], body: str, place: tuple[int, i
         ahead, beyond = _reach(change, lead, before, most, -1), _reach(change, tail, behind, most, 1)
         if ahead is not None and beyond is not None:
             names = change.names(text, standing) or change.names(declared, body[start - ahead : end + beyond])
-            return Found("+".join(names), start - ahead, end + beyond, len(names) == 1)
+            return Found(
+                "+".join(names), start - ahead, end + beyond, len(names) == 1 and not _LIKELY.issuperset(names)
+            )
         partial = partial or change
     kept = common(lead[::-1], before[::-1]), common(tail, behind)
     lost = lead[: len(lead) - kept[0]], tail[kept[1] :]
@@ -218,9 +221,8 @@ def _white(edge: str, beside: str, most: int) -> int | None:
     """As much white space as was declared at most: one character where each run was collapsed to one, or none."""
     kinds = {*edge, " "}
     count = sum(1 for _ in takewhile(kinds.__contains__, beside[: min(len(edge), most)]))
-    count += (
-        count > 0 and {beside[count - 1], *beside[count : count + 1]} == {"\r", "\n"} and "\r" in edge
-    )  # one, in two
+    if count and "\r" in edge and beside[count - 1 : count + 1] in ("\r\n", "\n\r"):
+        count += 1  # the two are one line ending
     return count if (count or not most) and edge.isspace() else None
 
 

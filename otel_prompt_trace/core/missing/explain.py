@@ -20,7 +20,7 @@ from otel_prompt_trace.core.missing.haystack import Haystack, Place
 from otel_prompt_trace.core.missing.hint import Hint, longer
 from otel_prompt_trace.core.segments import Segment
 
-TIGHT = 2  # folded characters that must stand, where one change that is more than white space or case explains all
+TIGHT = 2  # folded characters that must stand, where one change explains all, and is more than white space or case
 SHORT = 6  # where another explains it
 LONG = 16  # and where it is owned by somebody, stands inside a word, or nothing explains it
 TRIES = 16  # places looked at for one text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 import time
 from collections.abc import Callable
@@ -52,6 +53,11 @@ def many(form: str, unit: str, ends: tuple[str, str] = ("", "")) -> list[str]:
 HARD: dict[str, tuple[str, list[str], int | None]] = {
     "unrelated": (PROMPT, OTHER, 0),
     "every one in another case": (PROMPT, [text.upper() for text in CUT], PIECES),
+    "every one in three ways": (
+        html.escape("<br>".join(CUT).upper().replace(" ", "\r\n")),
+        [f"{text}<br>".replace(" ", "\n") for text in CUT[:-1]],
+        PIECES - 1,
+    ),
     "every one truncated": (PROMPT, [a[:500] + b for a, b in zip(CUT, OTHER, strict=True)], PIECES),
     "every one split": (" ".join(text[:500] + "##" + text[500:] for text in CUT), CUT, PIECES),
     "one letter, and another at the end": ("a" * SIZE, many("b", "a"), None),

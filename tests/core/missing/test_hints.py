@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_prompt_trace.capture.provisional import take_stock
 from otel_prompt_trace.core.census import census, explained, take
+from otel_prompt_trace.core.grade import grade
 from otel_prompt_trace.core.missing.explain import why
 from otel_prompt_trace.core.missing.hint import WORDS, Hint
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.segments import Segment, Split, split
+from tests.core.by_hand import QID, Script
 from tests.core.missing.test_folding import hostile
 from tests.core.test_assignment import any_piece, prompts
 
@@ -135,6 +138,8 @@ class TestShortTexts:
             ("User ", "a user's choice"),
             ("Yes.\n", "YES."),
             ("<", "&lt;"),
+            ("OK", "[ok]"),
+            ("a b", "[a  b]"),
             ("the end\n", "bathe ending"),
             ("abc\u200b", "abcd"),
         ],
@@ -198,3 +203,19 @@ class TestOwners:
         assert why([], [CHUNK]) == (None,)
         assert why([Segment("p", "")], [CHUNK]) == (None,)
         assert why([Segment("p", "abc")], []) == ()
+
+
+def test_nothing_is_explained_while_a_call_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provisional verdict, taken where an application may wait for it, looks for no reason; the batch does."""
+
+    def asked(*_: object) -> tuple[Hint | None, ...]:
+        raise AssertionError("a reason was looked for")
+
+    script = Script()
+    script.call("c1", f"<{CHUNK.upper()}>", {"producer": "rag", "text": CHUNK})
+    monkeypatch.setattr("otel_prompt_trace.core.missing.explain.why", asked)
+    taken = take_stock(QID, script.sealed(), "c1", ())
+    assert taken is not None
+    assert taken.verdict == "unknown"
+    with pytest.raises(AssertionError, match="looked for"):
+        grade(script.record())
