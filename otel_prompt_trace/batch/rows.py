@@ -19,6 +19,7 @@ from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.census import Census, Gap
 from otel_prompt_trace.core.grade import CallGrade, Grade, sketches
+from otel_prompt_trace.core.pieces import Placed
 from otel_prompt_trace.core.record import Call, Record
 from otel_prompt_trace.core.residuals.shapes import Shape
 from otel_prompt_trace.core.residuals.sketch import Sketch
@@ -126,6 +127,7 @@ def piece_rows(qid: str, call: str, census: Census) -> Iterator[Row]:
             "end": placed.end,
             "chars": integer(piece.length),
             "note": placed.note or None,
+            **_hint(placed, census),
             "inferred": piece.inferred,
             "offered": piece.offered,
         }
@@ -210,6 +212,19 @@ def text(value: object) -> str | None:
 def integer(value: object) -> int | None:
     """``value`` if it is a whole number that 64 bits hold."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _INT64 else None
+
+
+def _hint(placed: Placed, census: Census) -> Row:
+    hint = placed.hint
+    if hint is None:
+        return dict.fromkeys(("reason", "reason_segment", "reason_path", "reason_start", "reason_end"))
+    return {
+        "reason": hint.reason,
+        "reason_segment": hint.segment,
+        "reason_path": census.segments[hint.segment].path,
+        "reason_start": hint.start,
+        "reason_end": hint.end,
+    }
 
 
 def _counts(census: Census | None) -> Row:

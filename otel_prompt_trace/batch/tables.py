@@ -76,7 +76,12 @@ PIECES = (
     Column("start", "int", "its first character within the segment"),
     Column("end", "int", "the first character after it"),
     Column("chars", "int", "characters of the piece, also where only its digest was kept"),
-    Column("note", "text", "the likely reason where it is not located"),
+    Column("note", "text", "the likely reason where it is not located, in words"),
+    Column("reason", "text", "the same by its name; null where none is likely, as the next four"),
+    Column("reason_segment", "int", "the segment where the piece stands in another form, from 0"),
+    Column("reason_path", "text", "that segment's JSON path"),
+    Column("reason_start", "int", "where this form begins within it"),
+    Column("reason_end", "int", "the first character after it"),
     Column("inferred", "bool", "whether the recorder offered it: an earlier output or a tool's result"),
     Column("offered", "bool", "whether it was offered to the query rather than declared for the call"),
 )

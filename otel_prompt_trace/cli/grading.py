@@ -15,6 +15,7 @@ from otel_prompt_trace.cli.output import mark, print_json, printable, progress, 
 from otel_prompt_trace.core.again import Again, summary
 from otel_prompt_trace.core.grade import Grade, across, exit_code, grade, sketches
 from otel_prompt_trace.core.placement import Placement
+from otel_prompt_trace.core.published import not_found
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.remainder import suspicions
 from otel_prompt_trace.core.residuals.sketch import Sketch
@@ -164,6 +165,11 @@ def _print(grades: list[Grade], suspected: list[Suspicion], damaged: list[Record
     reasons = Counter(reason for call in calls for reason in call.reasons)
     if reasons:
         table(("reason", "calls"), reasons.most_common(), title="\nreasons")
+    missing = Counter(
+        p.hint.reason if p.hint else "none likely" for call in calls if call.census for p in call.census.unlocatable
+    )
+    if missing:
+        table(("reason", "pieces"), missing.most_common(), title="\nnot found, by reason")
     checks: dict[str, Counter[str]] = {}
     for check in (*(c for g in grades for c in g.checks), *(c for call in calls for c in call.checks)):
         checks.setdefault(check.name, Counter())[check.status] += 1
@@ -229,6 +235,7 @@ def _as_dict(graded: Grade) -> dict[str, Any]:
                 "unaccounted": call.census.unaccounted if call.census else None,
                 "prompt_tokens": call.prompt_tokens,
                 "template_tokens": call.tokens.template,
+                "not_found": not_found(call.census) if call.census else [],
                 "checks": [_check(c) for c in call.checks],
                 "placement": None if call.again is None else _placement(call.again),
                 "suspected": [s.to_dict() for s in call.suspected],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -98,7 +98,9 @@ class Census:
         return owned
 
 
-def census(prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bool = True) -> Census:
+def census(
+    prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bool = True, explain: bool = True
+) -> Census:
     """Account for every character of ``prompt``.
 
     Args:
@@ -106,14 +108,37 @@ def census(prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bo
         pieces: :class:`Piece` objects or ``(producer, text)`` pairs in declared order; None takes those of a
             :class:`Prompt`.
         ordered: whether the declared order is evidence of the order in the prompt.
+        explain: whether to look for the likely reason why a piece was not found (:func:`explained`).
 
     Raises:
         TypeError: the prompt or a piece is of another type.
     """
     if isinstance(prompt, Prompt):
         declared = prompt.pieces if pieces is None else as_pieces(pieces)
-        return take(Split(prompt.segments), declared, ordered=ordered)
-    return take(split(prompt), as_pieces(pieces or ()), ordered=ordered)
+        found = take(Split(prompt.segments), declared, ordered=ordered)
+    else:
+        found = take(split(prompt), as_pieces(pieces or ()), ordered=ordered)
+    return explained(found) if explain else found
+
+
+def explained(found: Census) -> Census:
+    """The same census, with a hint and a note on each unlocatable piece that most likely stands in another form.
+
+    This searches the prompt again, for longer than the census took: not where an application waits.
+    """
+    from otel_prompt_trace.core.missing.explain import why  # here: a process that only records has no use for it
+
+    missing = [n for n, p in enumerate(found.pieces) if p.state == "unlocatable" and p.note != AMBIGUOUS]
+    owned = ((p.segment, p.start, p.end) for p in found.located)
+    places = [(segment, start, end) for segment, start, end in owned if None not in (segment, start, end)]
+    hints = why(found.segments, [found.pieces[n].piece.text for n in missing], places)  # type: ignore[arg-type]
+    pieces = list(found.pieces)
+    for n, hint in zip(missing, hints, strict=True):
+        if hint is not None:
+            said = hint.words(found.segments[hint.segment].path)
+            note = f"{pieces[n].note}; {said}" if pieces[n].note else said
+            pieces[n] = replace(pieces[n], note=note, hint=hint)
+    return replace(found, pieces=tuple(pieces))
 
 
 def take(

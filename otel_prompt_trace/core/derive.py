@@ -13,7 +13,7 @@ from itertools import islice
 
 from otel_prompt_trace.core.again import Again, ask_again
 from otel_prompt_trace.core.assignment import JUMPS, occurrences
-from otel_prompt_trace.core.census import REASON_OF_STATE, Census, take
+from otel_prompt_trace.core.census import REASON_OF_STATE, Census, explained, take
 from otel_prompt_trace.core.pieces import Piece, Placed, State
 from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.prompt import replay
@@ -61,7 +61,7 @@ def derive(record: Record, placements: Mapping[str, Placement] | None = None) ->
     censuses = [census for _, census in taken if census is not None]
     found = (p for census in censuses for p in census.pieces if p.state in ("located", "visible", "whole_prompt"))
     held = {offer_key(p.piece) for p in found if p.piece.offered}
-    settled = iter(_settle_offers(censuses, held))
+    settled = iter([explained(census) for census in _settle_offers(censuses, held)])
     return tuple(
         Derivation(call, None if census is None else next(settled), _rendered(call), again)
         for (call, census), again in zip(taken, asked, strict=True)

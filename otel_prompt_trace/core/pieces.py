@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from otel_prompt_trace.core.missing.hint import Hint
 from otel_prompt_trace.exceptions import ConfigurationError
 
 Trust = Literal["owner", "policy", "tool", "child", "retrieved", "user", "unknown"]
@@ -95,7 +96,11 @@ def _from_pair(item: object) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A piece with its verdict: its state and, where located, ``segment[start:end] == piece.text``."""
+    """A piece with its verdict: its state and, where located, ``segment[start:end] == piece.text``.
+
+    ``hint`` is the likely reason why an unlocatable piece was not found, with the place where it would stand. It
+    decides nothing. ``note`` says for people what there is to say, the hint included.
+    """
 
     piece: Piece
     state: State
@@ -103,6 +108,7 @@ class Placed:
     start: int | None = None
     end: int | None = None
     note: str = ""
+    hint: Hint | None = None
 
     @property
     def producer(self) -> str:

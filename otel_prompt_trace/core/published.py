@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.chunks import chunks_dropped, chunks_in_prompt
 from otel_prompt_trace.core.grade import CallGrade, Grade
 from otel_prompt_trace.core.record import Record
@@ -107,6 +108,7 @@ def _census(grade: CallGrade) -> dict[str, Any]:
         "covered": census.covered,
         "unaccounted": census.unaccounted,
         "unlocatable": [p.piece.label for p in census.unlocatable],
+        "not_found": not_found(census),
         "verdict": grade.verdict,
         "reasons": list(grade.reasons),
         "by_producer": census.by_producer(),
@@ -119,6 +121,34 @@ def _tokens(grade: CallGrade) -> dict[str, Any]:
     found, counts = token_identity(grade.call, grade.prompt_tokens), grade.tokens
     counted = {"counted": found.counted, "reported": found.reported, "cached": found.cached, "gap": found.gap}
     return {**counted, "candidates": list(found.candidates), "chunks": counts.chunks, "template": counts.template}
+
+
+def not_found(census: Census) -> list[dict[str, Any]]:
+    """The pieces that have no place of their own, each with what is known of why; ``hint`` is null without a reason.
+
+    The hint's ``start`` and ``end`` are code points of the text at ``path``.
+    """
+    return [
+        {
+            "producer": p.piece.producer,
+            "source_id": p.piece.source_id,
+            "state": p.state,
+            "chars": p.piece.length,
+            "note": p.note,
+            "hint": None
+            if p.hint is None
+            else {
+                "reason": p.hint.reason,
+                "path": census.segments[p.hint.segment].path,
+                "segment": p.hint.segment,
+                "start": p.hint.start,
+                "end": p.hint.end,
+                "detail": p.hint.detail,
+            },
+        }
+        for p in census.pieces
+        if p.state in ("unlocatable", "contested", "duplicate")
+    ]
 
 
 def _blemishes(record: Record) -> dict[str, Any]:

@@ -56,6 +56,18 @@ def test_an_offer_that_no_call_holds_is_unlocatable_in_each() -> None:
         assert (found.verdict, found.unaccounted) == ("unknown", 0)
 
 
+def test_an_offer_that_one_call_holds_in_another_form() -> None:
+    """Located in none, it is unlocatable in each; the reason is said where it would stand."""
+    script = Script()
+    script("piece", producer="rag", text="Kept for ten years.\nThen shredded.\n")
+    script.call("c1", "rewrite: why?", {"producer": "user", "text": "why?"})
+    script.call("c2", "[Kept for ten years.\r\nThen shredded.\r\n] why?", {"producer": "user", "text": "why?"})
+    offers = [next(p for p in d.census.pieces if p.producer == "rag") for d in derive(script.record()) if d.census]
+    assert [p.state for p in offers] == ["unlocatable", "unlocatable"]
+    assert [p.hint and (p.hint.reason, p.hint.start, p.hint.end) for p in offers] == [None, ("line_endings", 1, 38)]
+    assert offers[1].note.startswith("offered to the query, and no call of it holds it; line endings changed in prompt")
+
+
 def test_an_offer_alone_that_no_call_holds() -> None:
     """Then it is unlocatable, which says more than that there were no pieces."""
     script = Script()

@@ -89,11 +89,37 @@ def test_the_census_of_one_call() -> None:
         "covered": 20,
         "unaccounted": 0,
         "unlocatable": ["lost:7"],
+        "not_found": [
+            {"producer": "lost", "source_id": "7", "state": "unlocatable", "chars": 7, "note": "", "hint": None}
+        ],
         "verdict": "unknown",
         "reasons": ["unlocatable_piece"],
         "by_producer": {"rag": 11, "user": 9},
         "gaps": [],
     }
+
+
+def test_a_piece_that_was_not_found_says_why() -> None:
+    """Reason, place and lengths by name, beside what is contested or a duplicate; of what is found nothing."""
+    script = Script()
+    pieces = [("a", "One & two."), ("b", " Why?"), ("b", " Why?"), ("c", "hy?"), ("d", "nowhere at all")]
+    script.call("k1", "One &amp; two. Why?", *[{"producer": name, "text": text} for name, text in pieces])
+    (first, *others) = shape(script.record())["census"]["not_found"]
+    place = {"path": "prompt", "segment": 0, "start": 0, "end": 14, "detail": "4 characters longer"}
+    assert first == {
+        "producer": "a",
+        "source_id": None,
+        "state": "unlocatable",
+        "chars": 10,
+        "note": "HTML or XML escapes in prompt at 0..14: 4 characters longer",
+        "hint": {"reason": "html_escaped", **place},
+    }
+    assert [(p["producer"], p["state"], p["hint"]) for p in others] == [
+        ("b", "duplicate", None),
+        ("c", "contested", None),
+        ("d", "unlocatable", None),
+    ]
+    assert others[0]["note"] == "declared more often than it stands"
 
 
 def test_several_calls() -> None:

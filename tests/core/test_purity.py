@@ -19,7 +19,7 @@ FILES = {
 }
 MODULES = list(FILES)
 ALLOWED = {"__future__", "ast", "base64", "bisect", "collections", "dataclasses", "datetime", "enum", "functools"}
-ALLOWED |= {"hashlib", "hmac", "itertools", "json", "math", "re", "types", "typing", "unicodedata"}
+ALLOWED |= {"hashlib", "hmac", "html", "itertools", "json", "math", "re", "types", "typing", "unicodedata"}
 ALLOWED |= {"brotli", "copy", "difflib", "fnmatch", "string", "struct", "zlib"}
 ALLOWED |= {"msgspec", "orjson", "otel_prompt_trace", "zstandard"}
 
