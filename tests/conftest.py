@@ -1,3 +1,3 @@
 """Fixtures that more than one folder of tests uses."""
 
-pytest_plugins = ["tests.seaweed"]
+pytest_plugins = ["tests.seaweed", "tests.binaries.building"]
