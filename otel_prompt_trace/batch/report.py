@@ -96,7 +96,7 @@ class CensusReport:
             given.
         span_problems: what of the archives could not be read.
         payload_problems: what of the store could not be read or interpreted.
-        left_out: files of the given folders that were not read, by their names.
+        left_out: files of the given folders and buckets that were not read, for their names.
         written: the Parquet files.
     """
 
@@ -113,7 +113,7 @@ class CensusReport:
     span_lines: int = 0
     span_problems: tuple[Problem, ...] = ()
     payload_problems: tuple[Problem, ...] = ()
-    left_out: tuple[Path, ...] = ()
+    left_out: tuple[str, ...] = ()
     written: tuple[Path, ...] = ()
 
     @property
@@ -206,7 +206,7 @@ class CensusReport:
                 {"source": encodable(problem.source), "line": problem.line or None, "reason": problem.reason}
                 for problem in self.problems
             ],
-            "left_out": [encodable(str(path)) for path in self.left_out],
+            "left_out": [encodable(name) for name in self.left_out],
             "written": [encodable(str(path)) for path in self.written],
         }
 

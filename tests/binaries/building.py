@@ -1,6 +1,6 @@
 """The programs that integration tests run beside the application: an OpenTelemetry Collector and Jaeger.
 
-Each is a Go module in a folder of this one, with every version pinned. ``python -m tests.binaries.building`` builds what
+Each is a Go module in a folder of this one, every version pinned. ``python -m tests.binaries.building`` builds what
 is not there yet, in minutes the first time, and keeps it outside the checkout under a name that tells everything which
 decides what is in it: the module's files and the version of Go. Tests never build: they skip, and say this command.
 
