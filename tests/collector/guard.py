@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.collector.running import CONFIGS
 
-_DELETES = re.compile(
-    r'delete_matching_keys\(attributes, "(?P<keys>[^"]+)"\)(?: where IsMatch\(name, "(?P<name>[^"]+)"\))?'
-)
+_DELETE = re.compile(r'delete_matching_keys\(attributes, "([^"]+)"\)')
+_NAMED = re.compile(r'IsMatch\(name, "([^"]+)"\)')
+
+
+class Group(NamedTuple):
+    """Statements that run in one context, where one of the conditions holds; always where there are none."""
+
+    context: str
+    conditions: list[str]
+    statements: list[str]
 
 
 def configuration(name: str) -> dict[str, Any]:
@@ -20,26 +27,41 @@ def configuration(name: str) -> dict[str, Any]:
     return yaml.safe_load((CONFIGS / name).read_text())
 
 
-def groups(processor: str = "transform/content") -> list[tuple[str, list[str]]]:
-    """Each group of statements, in their order: the context and the statements."""
+def groups(processor: str = "transform/content") -> list[Group]:
+    """Each group of a processor, in their order, as the collector reads them."""
     found = configuration("production.yaml")["processors"][processor]["trace_statements"]
-    return [(group["context"], group["statements"]) for group in found]
+    return [Group(each["context"], _read(each.get("conditions", ())), _read(each["statements"])) for each in found]
 
 
 class Rules:
     """The rules of one context that delete attributes."""
 
     def __init__(self, context: str) -> None:
-        statements = [each for of, group in groups() if of == context for each in group]
-        found = [_DELETES.fullmatch(each.replace("$$", "$")) for each in statements]
-        deletes = [each for each in found if each is not None]
-        self._always = [re.compile(each["keys"]) for each in deletes if each["name"] is None]
-        self._named = [(re.compile(each["name"]), re.compile(each["keys"])) for each in deletes if each["name"]]
-
-    def __bool__(self) -> bool:
-        return bool(self._always)
+        self._always: list[re.Pattern[str]] = []
+        self._named: list[re.Pattern[str]] = []
+        self._names: list[re.Pattern[str]] = []
+        self._below: list[re.Pattern[str]] = []
+        for _, conditions, statements in (group for group in groups() if group.context == context):
+            rules = [re.compile(each[1]) for each in map(_DELETE.fullmatch, statements) if each is not None]
+            names = [re.compile(each[1]) for each in map(_NAMED.fullmatch, conditions) if each is not None]
+            if names:
+                self._named, self._names = rules, names
+            elif conditions:
+                self._below = rules
+            else:
+                self._always += rules
 
     def delete(self, key: str, event: str = "") -> bool:
         """Whether an attribute of this key is deleted, on a span or on an event of that name."""
-        rules = self._always + [keys for name, keys in self._named if name.search(event)]
+        rules = list(self._always)
+        if any(name.search(event) for name in self._names):
+            rules += self._named
         return any(rule.search(key) for rule in rules)
+
+    def delete_below(self, key: str) -> bool:
+        """Whether a value that was nested, and now is an attribute of this key, is deleted."""
+        return any(rule.search(key) for rule in self._below)
+
+
+def _read(texts: list[str]) -> list[str]:
+    return [text.replace("$$", "$") for text in texts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -55,24 +56,35 @@ def test_guard_is_no_laxer_than_the_project(prefix: str, tail: str) -> None:
     assert content_key(key) is None or Rules("span").delete(key)
 
 
-def test_nested_keys_are_deleted_once_they_are_attributes() -> None:
+@pytest.mark.parametrize("context", ["span", "spanevent"])
+def test_nested_keys_are_deleted_once_they_are_attributes(context: str) -> None:
     """A dotted content key inside a map of another name, as flattening writes it: with whatever is below it."""
-    rules = Rules("span")
+    rules = Rules(context)
     dotted = {key for key in WHOLE if "." in key or ":" in key}
-    assert {key for key in dotted if not rules.delete(f"metadata.{key}")} == set()
-    assert {key for key in dotted if not rules.delete(f"metadata.{key}.0.text")} == set()
-    assert not rules.delete("metadata.prompt")
+    assert {key for key in dotted if not rules.delete_below(f"metadata.{key}")} == set()
+    assert {key for key in dotted if not rules.delete_below(f"metadata.0.{key}.1.text")} == set()
+    below_gen_ai_prompt = {key for key in KEPT if key.startswith("gen_ai.prompt.")}  # nested, such a map goes whole
+    assert {key for key in KEPT if key and rules.delete_below(f"metadata.{key}")} == below_gen_ai_prompt
 
 
 @pytest.mark.parametrize("context", ["span", "spanevent"])
-def test_nested_values_are_flattened_between_two_passes(context: str) -> None:
-    """First the whole values go, then what is nested becomes attributes, and those are looked at again."""
-    kinds = [
-        ["delete" if all("delete_matching_keys" in each for each in statements) else "flatten"][0]
-        for of, statements in groups()
-        if of == context and not any(" where IsMatch(name" in each for each in statements)
-    ]
-    assert kinds == ["delete", "flatten", "delete"]
+def test_nested_values_are_looked_at_after_the_whole_ones(context: str) -> None:
+    """And only where there are any: the text of the attributes tells."""
+    *_, last = (group for group in groups() if group.context == context)
+    assert last.statements[0] == "flatten(attributes)"
+    conditions = [re.fullmatch(r'IsMatch\(String\((\w+).attributes\), "(.+)"\)', each) for each in last.conditions]
+    patterns = [re.compile(each[2].replace("\\\\", "\\")) for each in conditions if each and each[1] == context]
+    assert len(patterns) == len(last.conditions) == 4
+
+    def nested(**attributes: object) -> bool:
+        text = json.dumps(attributes, separators=(",", ":"))
+        return any(pattern.search(text) for pattern in patterns)
+
+    assert nested(a=1, b={"c": 1})
+    assert nested(b=[{"c": 1}])
+    assert nested(b=["x", {"c": 1}])
+    assert nested(b=["x" * 600, "y" * 600])
+    assert not nested(a=1, b=["stop"], c=json.dumps({"a": [{"b": {"c": "d"}}]}), d="x" * 9000)
 
 
 NAMES = [
@@ -94,7 +106,7 @@ def test_order_of_the_guards() -> None:
     config = configuration("production.yaml")
     order = ["memory_limiter", "transform/content", "redaction/secrets", "transform/limits"]
     assert config["service"]["pipelines"]["traces/in"]["processors"] == order
-    limits = [each for _, statements in groups("transform/limits") for each in statements]
+    limits = [each for group in groups("transform/limits") for each in group.statements]
     assert sum("truncate_all(attributes" in each for each in limits) == len(CONTEXTS)
 
 
@@ -116,7 +128,8 @@ def test_secrets_are_known_by_their_form(secret: str) -> None:
     """In attributes by one of the patterns, and in a status by its own statement."""
     blocked = configuration("production.yaml")["processors"]["redaction/secrets"]["blocked_values"]
     assert any(re.search(pattern, f"failed with {secret}!") for pattern in blocked)
-    (statement,) = (each for _, group in groups("transform/limits") for each in group if "replace_pattern" in each)
+    statements = [each for group in groups("transform/limits") for each in group.statements]
+    (statement,) = (each for each in statements if "replace_pattern" in each)
     pattern = re.search(r'status.message, "([^"]+)"', statement)
     assert pattern is not None
     assert secret not in re.sub(pattern[1], "****", f"failed with {secret}!")
@@ -124,19 +137,23 @@ def test_secrets_are_known_by_their_form(secret: str) -> None:
 
 SECRET_KEYS = [
     "api_key", "openai.api-key", "http.request.header.authorization", "db.password", "x-api-key", "Cookie",
-    "aws.secret", "auth_token", "credentials",
+    "aws.secret", "auth_token", "credentials", "OPENAI_API_KEY", "http.request.header.set-cookie", "apiKey",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("key", SECRET_KEYS)
 def test_keys_of_secrets_are_masked(key: str) -> None:
     """Whatever their values look like."""
-    (pattern,) = configuration("production.yaml")["processors"]["redaction/secrets"]["blocked_key_patterns"]
-    assert re.search(pattern.replace("$$", "$"), key)
+    assert masked(key)
 
 
 @pytest.mark.parametrize("key", ["gen_ai.usage.input_tokens", "author", "tokens", "prompt_trace.sha256", "keyboard"])
 def test_keys_that_only_sound_like_it_are_not(key: str) -> None:
     """Counts of tokens above all."""
-    (pattern,) = configuration("production.yaml")["processors"]["redaction/secrets"]["blocked_key_patterns"]
-    assert not re.search(pattern.replace("$$", "$"), key)
+    assert not masked(key)
+
+
+def masked(key: str) -> bool:
+    """Whether the guard masks the value of this key."""
+    patterns = configuration("production.yaml")["processors"]["redaction/secrets"]["blocked_key_patterns"]
+    return any(re.search(pattern.replace("$$", "$"), key) for pattern in patterns)
