@@ -24,11 +24,13 @@ WORDS = "words that no span may carry. "
 def main(endpoint: str, number: int) -> None:
     """Answer the queries, deliver everything, and tell."""
     provider = TracerProvider(resource=Resource({"service.name": "shop"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, insecure=True)))
+    # It answers faster than any real one: the SDK's queue must hold what comes between two exports, or it drops spans.
+    exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=60)
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=5 * number + 2048))
     trace.set_tracer_provider(provider)
     pt.install()
     told = [_answer(each) for each in range(number)]
-    delivered = pt.flush(60)
+    delivered = pt.flush(300)
     assert provider.force_flush(60_000)
     provider.shutdown()
     print(json.dumps({"told": told, "delivered": bool(delivered)}))
@@ -37,7 +39,7 @@ def main(endpoint: str, number: int) -> None:
 def _answer(number: int) -> tuple[str, str]:
     with pt.query(question=f"question {number}") as query:
         with query.stage("search"):
-            hits = [{"id": f"c{each}", "score": 1.0 - each / 10, "text": WORDS * 400} for each in range(3)]
+            hits = [{"id": f"c{each}", "score": 1.0 - each / 10, "text": WORDS * 200} for each in range(3)]
         query.retrieved(hits, top_k=3, index_version="i", embed_model="e")
         prompt = pt.Prompt()
         prompt.add("system", "Answer from what was found.", trust="policy")

@@ -34,10 +34,10 @@ class Load:
         refused: how many batches it did not take.
     """
 
-    def __init__(self, endpoint: str, *, threads: int = 4, batch: int = 50) -> None:
+    def __init__(self, endpoint: str, *, threads: int = 4, batch: int = 50, chars: int = 200) -> None:
         self.acknowledged: list[str] = []
         self.refused = 0
-        self._batch = batch
+        self._batch, self._chars = batch, chars
         self._lock = threading.Lock()
         self._halt = threading.Event()
         self._exporters = [OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=2) for _ in range(threads)]
@@ -56,7 +56,7 @@ class Load:
             thread.join()
 
     def _send(self, exporter: OTLPSpanExporter) -> None:
-        make = _maker()
+        make = _maker(self._chars)
         while not self._halt.is_set():
             spans = make(self._batch)
             taken = exporter.export(spans) is SpanExportResult.SUCCESS
@@ -78,7 +78,7 @@ def send_spans(endpoint: str, count: int) -> list[str]:
         exporter.shutdown()
 
 
-def _maker() -> Callable[[int], list[ReadableSpan]]:
+def _maker(chars: int = 200) -> Callable[[int], list[ReadableSpan]]:
     memory = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"service.name": "load"}), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(memory))
@@ -87,7 +87,7 @@ def _maker() -> Callable[[int], list[ReadableSpan]]:
     def make(count: int) -> list[ReadableSpan]:
         memory.clear()
         for number in range(count):
-            tracer.start_span("work", attributes={"number": number, "text": "x" * 200}).end()
+            tracer.start_span("work", attributes={"number": number, "text": "x" * chars}).end()
         return list(memory.get_finished_spans())
 
     return make

@@ -84,7 +84,8 @@ def test_archive_and_jaeger_queue_on_disk() -> None:
         queue = exporter["sending_queue"]
         assert queue["storage"] in config["service"]["extensions"]
         assert queue["sizer"] == queue["batch"]["sizer"] == "bytes"
-        assert queue["batch"]["min_size"] <= queue["batch"]["max_size"] < queue["queue_size"]
+        size = int(resolved(str(queue["queue_size"]), {}))
+        assert queue["batch"]["min_size"] <= queue["batch"]["max_size"] < size
         assert exporter["retry_on_failure"]["max_elapsed_time"] == "0s"
     assert config["extensions"]["file_storage/queue"]["fsync"] is True
     assert config["exporters"]["otlp_grpc/jaeger"]["sending_queue"]["batch"]["max_size"] < 4 << 20
