@@ -1,3 +1,3 @@
 """Fixtures that more than one folder of tests uses."""
 
-pytest_plugins = ["tests.seaweed", "pytester"]
+pytest_plugins = ["tests.seaweed", "tests.binaries.building", "pytester"]

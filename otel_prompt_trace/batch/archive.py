@@ -1,13 +1,14 @@
-"""Span archives: files, folders and globs of OTLP/JSON, read a line at a time.
+"""Span archives: files, folders, globs and buckets of OTLP/JSON, read a line at a time.
 
 Read are the files of the Python OTLP JSON file exporter, those of the collector's file exporter with ``format: json``
-(both hold one ``TracesData`` a line), either of them compressed with gzip, and a single JSON document that is spread
-over lines. Compression is told by content, not by name.
+(both hold one ``TracesData`` a line), the objects of its awss3 exporter with ``marshaler: otlp_json``, any of them
+compressed with gzip, and a single JSON document that is spread over lines. Compression is told by content, not by name.
 
 Invariants:
 
 - Every line that is not blank gives its spans or a problem with file and line; the lines after it are still read.
-- Never more than one line of a file is in memory, save for a document that is spread over lines.
+- Never more than one line of a file is in memory, save for a document that is spread over lines, and for an object of a
+  bucket, which is in memory as it is stored.
 - A file that can't be read at all raises :class:`ArchiveError` and says what to do next.
 """
 
@@ -26,12 +27,14 @@ from typing import IO, Any, cast
 
 import orjson
 
+from otel_prompt_trace.batch.bucket import BucketFile, files_in_bucket, in_bucket
 from otel_prompt_trace.batch.otlp import spans_of
 from otel_prompt_trace.batch.spans import Span
 from otel_prompt_trace.core.events import Problem
-from otel_prompt_trace.exceptions import ArchiveError
+from otel_prompt_trace.exceptions import ArchiveError, NotFound
 
 Location = str | os.PathLike[str]
+Member = Path | BucketFile
 
 _NAMES = re.compile(r".+\.(json|jsonl|ndjson)(\.\d+)?(\.gz)?", re.IGNORECASE)  # .1: a file that was rotated away
 _GZIP = b"\x1f\x8b"
@@ -43,11 +46,12 @@ class SpanArchive:
     """The spans of all files that ``locations`` name, each file once, in the order of their names.
 
     Args:
-        locations: files, folders (read with all below them) and glob patterns.
+        locations: files, folders (read with all below them), glob patterns, and ``s3://`` URLs (read likewise).
 
     Attributes:
         files: what is read.
-        left_out: files of the given folders whose names are not those of a span archive (hidden ones apart).
+        left_out: files of the given folders and buckets whose names are not those of a span archive (hidden ones
+            apart).
         lines: lines read so far that were not blank.
 
     Raises:
@@ -55,16 +59,16 @@ class SpanArchive:
     """
 
     def __init__(self, locations: Sequence[Location]) -> None:
-        files: dict[Path, Path] = {}
-        left_out: list[Path] = []
+        files: dict[str, Member] = {}
+        left_out: set[str] = set()
         for location in locations:
-            for path, named in _expand(location):
+            for file, named in _expand(location):
                 if named:
-                    files.setdefault(path.resolve(), path)
+                    files.setdefault(str(file.resolve()) if isinstance(file, Path) else file.name, file)
                 else:
-                    left_out.append(path)
-        self.files = tuple(sorted(files.values()))
-        self.left_out = tuple(sorted(set(left_out)))
+                    left_out.add(_name(file))
+        self.files = tuple(sorted(files.values(), key=_order))
+        self.left_out = tuple(sorted(left_out))
         self.lines = 0
 
     def __iter__(self) -> Iterator[Span | Problem]:
@@ -73,15 +77,15 @@ class SpanArchive:
         Raises:
             ArchiveError: a file that can't be opened or read, or that is no JSON at all.
         """
-        for path in self.files:
-            yield from self._read(path)
+        for file in self.files:
+            yield from self._read(file)
 
-    def _read(self, path: Path) -> Iterator[Span | Problem]:
-        name = str(path)
+    def _read(self, file: Member) -> Iterator[Span | Problem]:
+        name = _name(file)
         number = 0
         first = True
         try:
-            with _open(path) as stream:
+            with _open(file) as stream:
                 for line in stream:
                     number += 1
                     content = (line.removeprefix(_BOM) if number == 1 else line).strip()
@@ -95,14 +99,29 @@ class SpanArchive:
                     yield from _line(content, name, number, torn=not line.endswith(b"\n"))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             yield Problem(name, number + 1, f"the gzip stream is torn or damaged here: {error}")
+        except NotFound:
+            yield Problem(name, 0, "was listed, and gone when it was to be read")
         except OSError as error:
             raise ArchiveError(
-                f"{path}: {error.strerror or error}. Check the path and who may read it, or leave it out of --spans"
+                f"{name}: {error.strerror or error}. Check the path and who may read it, or leave it out of --spans"
             ) from error
 
 
-def _expand(location: Location) -> Iterator[tuple[Path, bool]]:
+def _name(file: Member) -> str:
+    return str(file) if isinstance(file, Path) else file.name
+
+
+def _order(file: Member) -> tuple[bool, tuple[str, ...]]:
+    """By name, a folder's files beside each other; buckets come last."""
+    return (False, file.parts) if isinstance(file, Path) else (True, (file.name,))
+
+
+def _expand(location: Location) -> Iterator[tuple[Member, bool]]:
     """Each file that a location names, and whether it is read (a file that is named itself always is)."""
+    if in_bucket(location):
+        for file in files_in_bucket(os.fspath(location)):
+            yield file, _NAMES.fullmatch(file.path.name) is not None
+        return
     path = Path(location).expanduser()
     if path.is_dir():
         yield from _below(path)
@@ -134,8 +153,8 @@ def _hidden(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as stream:
+def _open(file: Member) -> Iterator[IO[bytes]]:
+    with file.open("rb") if isinstance(file, Path) else file.open() as stream:
         head = stream.peek(5)[:8]
         if head.startswith(_GZIP):
             with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
@@ -143,8 +162,9 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
             return
         if head.startswith(_ZSTD) or head[4:8] == _ZSTD or (head[:1] == b"\0" and head[4:5] == b"\n"):
             raise ArchiveError(
-                f"{path}: compressed or protobuf, not JSON lines. Have the collector's file exporter write "
-                "'format: json' without 'compression', and compress with gzip afterwards if you wish"
+                f"{_name(file)}: compressed or protobuf, not JSON lines. Have the collector's file exporter write "
+                "'format: json' without 'compression', and compress with gzip afterwards if you wish; its awss3 "
+                "exporter 'marshaler: otlp_json', with 'compression: gzip' or none"
             )
         yield stream
 

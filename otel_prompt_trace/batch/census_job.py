@@ -55,8 +55,8 @@ def run_census(
 
     Args:
         store: where the payloads are.
-        spans: span archives: files, folders, glob patterns. Without any the join is left out, and nothing is said
-            about spans.
+        spans: span archives: files, folders, glob patterns, ``s3://`` URLs. Without any the join is left out, and
+            nothing is said about spans.
         out: the folder for ``calls``, ``pieces``, ``gaps``, ``joins``, ``stages`` and ``shapes`` (``.parquet``); files
             of these names are replaced. None writes nothing.
         since, until: the first and the last UTC day that is looked at. A span belongs to the day of its qid, else of

@@ -104,7 +104,7 @@ class CensusReport:
         payload_problems: what of the store could not be read or interpreted.
         shapes: how the gaps behave over the calls, and why.
         suspicions: calls with a producer that took in what others left; the calls' verdicts say so already.
-        left_out: files of the given folders that were not read, by their names.
+        left_out: files of the given folders and buckets that were not read, for their names.
         templates: for each model, the tokens of its calls' template, and where they changed.
         written: the Parquet files.
         placements: what came of asking the calls' placements again: name, status and detail, with the number of calls.
@@ -125,7 +125,7 @@ class CensusReport:
     payload_problems: tuple[Problem, ...] = ()
     shapes: Shapes = NO_SHAPES
     suspicions: tuple[Suspicion, ...] = ()
-    left_out: tuple[Path, ...] = ()
+    left_out: tuple[str, ...] = ()
     templates: tuple[TemplateTrack, ...] = ()
     written: tuple[Path, ...] = ()
     placements: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
@@ -224,7 +224,7 @@ class CensusReport:
             ],
             "shapes": [_encodable(shape.to_dict()) for shape in self.shapes.found],
             "suspicions": [_encodable(suspicion.to_dict()) for suspicion in self.suspicions],
-            "left_out": [encodable(str(path)) for path in self.left_out],
+            "left_out": [encodable(name) for name in self.left_out],
             "templates": [encodable(template.sentence) for template in self.templates],
             "written": [encodable(str(path)) for path in self.written],
             "placements": [

@@ -26,7 +26,7 @@ _OF_A_FILE, _OF_A_TITLE = 5, 20
     "spans",
     multiple=True,
     metavar="PATH",
-    help="Archived spans: OTLP JSON lines in a file, a folder or what a glob names; more of them may follow.",
+    help="Archived spans: OTLP JSON in a file, a folder, what a glob names, or s3://bucket/prefix; more may follow.",
 )
 @click.argument("more", nargs=-1, metavar="[PATH]...")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the Parquet tables here.")
