@@ -154,6 +154,13 @@ def notes() -> list[str]:
     return [note for found in _installed for note in getattr(found, "notes", ())]
 
 
+def patched() -> list[str] | None:
+    """The functions of HTTP clients that are wrapped now, as ``module.name``; None where the wire is not captured."""
+    from otel_prompt_trace.wire.patching import Patches
+
+    return next((list(found.active) for found in _installed if isinstance(found, Patches)), None)
+
+
 def _wire_rules(settings: Settings) -> Rules | None:
     if settings.wire == "off":
         return None

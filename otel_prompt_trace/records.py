@@ -26,7 +26,7 @@ from otel_prompt_trace.pipeline.reading import content, files, waiting_events, w
 from otel_prompt_trace.store import PayloadStore
 from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.lookup import kept_days
-from otel_prompt_trace.store.resolving import read_reference
+from otel_prompt_trace.store.resolving import qids_beginning, read_reference
 
 _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _SEARCHED_DAYS = 3
@@ -102,7 +102,7 @@ class Records:
             trace_id = _trace_id(reference)
             if trace_id is None:
                 raise
-            found, searched = self._of_trace(trace_id, day)
+            found, searched = self.search_trace(trace_id, day)
             if not found and self.missing is not None:
                 raise
             if not found:
@@ -144,8 +144,23 @@ class Records:
         seen = set(waiting)
         yield from (qid for qid in self.store.newest(since, until) if qid not in seen)
 
-    def _of_trace(self, trace_id: str, day: date | None) -> tuple[set[str], str]:
-        """The queries with an event of this trace, and in words where they were looked for."""
+    def entries_of_trace(self, trace_id: str, most: int = 100) -> set[str]:
+        """The entry qids of a trace, by its id alone: stored (at most so many of a day), erased, or waiting here.
+
+        Args:
+            trace_id: 32 lower-case hexadecimal digits.
+            most: of one day.
+        """
+        days = kept_days(self.store.objects)
+        return qids_beginning(self.store.objects, f"{trace_id}-", days, waiting_qids(self.spool), most)
+
+    def search_trace(self, trace_id: str, day: date | None = None) -> tuple[set[str], str]:
+        """The queries with an event of this trace, and in words where they were looked for.
+
+        Args:
+            trace_id: 32 lower-case hexadecimal digits.
+            day: as for :meth:`resolve`, which says also how far this goes.
+        """
         found = {qid for qid in self._waiting_of_trace(trace_id) if self.store.erased_at(qid) is None}
         days = kept_days(self.store.objects)
         days = days[-_SEARCHED_DAYS:] if day is None else [kept for kept in days if abs((kept - day).days) <= 1]

@@ -27,6 +27,7 @@
 ``PROMPT_TRACE_ADOPT``             ``true`` (default): what dead processes left in the spool is delivered from here
 ``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in memory (default 64 MiB), each: events in
                                    ``memory`` mode, answers that are still open, spans that have not ended
+``PROMPT_TRACE_JAEGER``            the Jaeger that ``serve`` asks for the queries of a trace: ``http://127.0.0.1:16686``
 ``PROMPT_TRACE_TEST_STORE``        in tests: where payloads go whatever ``PROMPT_TRACE_STORE`` and arguments say, and
                                    nothing is spooled on disk; ``memory:`` is the process's own memory
 =================================  ==========================================================================
@@ -43,6 +44,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from otel_prompt_trace.core.pieces import POLICIES
 from otel_prompt_trace.core.redaction import Redactor, redactor
@@ -89,6 +91,7 @@ class Settings:
     wire_deny: tuple[str, ...] = ()
     wire_apis: tuple[str, ...] = ()
     redact: Redactor | None = None
+    jaeger: str = ""
     hash_key: str | None = field(default=None, repr=False)
     test_store: str | None = None
 
@@ -147,6 +150,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         wire_allow=listed("wire_allow"),
         wire_deny=listed("wire_deny"),
         wire_apis=listed("wire_apis"),
+        jaeger=check_jaeger(text("jaeger", "")),
         redact=_redactor(given.get("redact", env.get(_variable("redact")) or None)),
         spool_file_bytes=_within(most, size("spool_file_bytes", min(16 * _MIB, most))),
         spool_max_bytes=most,
@@ -181,6 +185,24 @@ def _named_redactor(given: str) -> Redactor:
     if not callable(found):
         raise ConfigurationError(f"PROMPT_TRACE_REDACT={given!r}: it is no function")
     return redactor(found)
+
+
+def check_jaeger(url: str) -> str:
+    """The address of a Jaeger, without a slash at its end; an empty one is none.
+
+    Raises:
+        ConfigurationError: it is no address of a server, or carries credentials.
+    """
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable or any(mark in url for mark in "@?#") or not url.isprintable() or " " in url:
+        raise ConfigurationError("PROMPT_TRACE_JAEGER is http://host:port, without credentials or query")
+    return url.rstrip("/")
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:

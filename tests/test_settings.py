@@ -56,6 +56,7 @@ _VALUES: list[tuple[str, str, Any, Any, Any]] = [
     ("spool_max_bytes", "65536", 65536, 70000, 70000),
     ("memory_max_bytes", "65536", 65536, 70000, 70000),
     ("hash_key", "k", "k", "other", "other"),
+    ("jaeger", "http://j:1/", "http://j:1", "https://k", "https://k"),
     ("spool_max_frames", "7", 7, 8, 8),
     ("spool_max_age", "60", 60, 5, 5),
     ("spool_full", "block", "block", "drop", "drop"),

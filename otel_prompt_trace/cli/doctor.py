@@ -20,7 +20,10 @@ from otel_prompt_trace.settings import Settings
 @places
 @as_json
 def doctor(settings: Settings, app: str | None, json_: bool) -> int:
-    """Try the store, look into the spool, look at the provider and its readers. Exits with 1 if something fails."""
+    """Try the store and where spans go; look at spool, clients, instrumentations, the provider and its limits.
+
+    Exits with 0 if nothing fails, 1 if something does, 3 if something could not be found out and nothing fails.
+    """
     if app is not None:
         sys.path.insert(0, str(Path.cwd()))
         try:
@@ -32,7 +35,8 @@ def doctor(settings: Settings, app: str | None, json_: bool) -> int:
         print_json([asdict(finding) for finding in findings])
     else:
         table(("", "what", "seen", "do"), [(f.status, f.name, f.detail, f.advice) for f in findings])
-    return 1 if any(finding.status == "fail" for finding in findings) else 0
+    seen = {finding.status for finding in findings}
+    return 1 if "fail" in seen else 3 if "unknown" in seen else 0
 
 
 COMMANDS = (doctor,)

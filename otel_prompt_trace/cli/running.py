@@ -9,12 +9,23 @@ import sys
 
 import click
 
-from otel_prompt_trace.cli import batch, comparing, delivery, demo, diagnosing, doctor, grading, reading, suggesting
+from otel_prompt_trace.cli import (
+    batch,
+    comparing,
+    delivery,
+    demo,
+    diagnosing,
+    doctor,
+    grading,
+    reading,
+    serving,
+    suggesting,
+)  # fmt: skip
 from otel_prompt_trace.cli.app import group
 from otel_prompt_trace.cli.output import printable
 from otel_prompt_trace.exceptions import Erased, NotFound, PromptTraceError
 
-MODULES = (demo, reading, grading, suggesting, diagnosing, comparing, batch, delivery, doctor)
+MODULES = (demo, reading, grading, suggesting, diagnosing, comparing, batch, delivery, serving, doctor)
 
 NOT_FOUND, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from otel_prompt_trace.core.text import FILLER
 
+LONGEST_WORD = 100  # characters; a run of a million letters is no word, and each place of it would cost its length
+
 
 def is_word(text: str) -> bool:
     """Whether a text is one bare word: it can then be found inside a longer one by accident."""
-    return all(_in_word(char) for char in text)
+    return len(text) <= LONGEST_WORD and all(_in_word(char) for char in text)
 
 
 def splits_word(body: str, start: int, end: int) -> bool:

@@ -7,11 +7,12 @@ raised. Later steps run where they still mean something, and the object is delet
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from otel_prompt_trace.core.keys import probe_key
 from otel_prompt_trace.exceptions import NotFound, PromptTraceError
-from otel_prompt_trace.store.objects import ObjectStore
+from otel_prompt_trace.store.objects import ObjectInfo, ObjectStore
 
 __all__ = ["ProbeStep", "probe_store"]
 
@@ -21,11 +22,15 @@ _OTHER = b"this must never be stored: the key was taken\n"
 
 @dataclass(frozen=True, slots=True)
 class ProbeStep:
-    """One thing that was tried: its name (``put``, ``append_only``, ``get``, ``get_range``, ``list``, ``delete``)."""
+    """One thing that was tried: its name (``put``, ``append_only``, ``get``, ``get_range``, ``list``, ``delete``).
+
+    ``stored_at`` of ``list`` is when the object was stored by the store's own clock (aware, UTC).
+    """
 
     name: str
     ok: bool
     detail: str
+    stored_at: datetime | None = None
 
 
 def probe_store(objects: ObjectStore, ulid: str) -> list[ProbeStep]:
@@ -41,7 +46,7 @@ def probe_store(objects: ObjectStore, ulid: str) -> list[ProbeStep]:
         _step("append_only", lambda: _overwrite(objects, key)),
         _step("get", lambda: _expect(objects.get(key) == _CONTENT, "other bytes came back than were stored")),
         _step("get_range", lambda: _expect(objects.get_range(key, 5, 6) == _CONTENT[5:11], "a range gave other bytes")),
-        _step("list", lambda: _expect([i.key for i in objects.list(key)] == [key], "the object is not listed")),
+        _list(objects, key),
         _step("delete", lambda: _delete(objects, key)),
     ]
     return steps
@@ -53,6 +58,16 @@ def _step(name: str, attempt: Callable[[], str]) -> ProbeStep:
     except PromptTraceError as error:
         fault = str(error)
     return ProbeStep(name, not fault, fault)
+
+
+def _list(objects: ObjectStore, key: str) -> ProbeStep:
+    listed: list[ObjectInfo] = []
+
+    def attempt() -> str:
+        listed.extend(objects.list(key))
+        return _expect([info.key for info in listed] == [key], "the object is not listed")
+
+    return replace(_step("list", attempt), stored_at=listed[0].modified if listed else None)
 
 
 def _expect(held: bool, fault: str) -> str:

@@ -28,7 +28,7 @@ from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.lookup import has_events, kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 
-__all__ = ["Wanted", "read_reference", "resolve_reference"]
+__all__ = ["Wanted", "qids_beginning", "read_reference", "resolve_reference"]
 
 _TRACE = re.compile(r"[0-9a-fA-F]{32}")
 _SHORT_TRACE = re.compile(r"[0-9a-fA-F]{1,32}")
@@ -81,7 +81,7 @@ def resolve_reference(objects: ObjectStore, text: str, extra: Iterable[str] = ()
         if has_events(objects, qid, days):
             return qid
     days = kept_days(objects) if days is None else days
-    fitting = {qid for beginning in wanted.beginnings for qid in _beginning(objects, beginning, days, known)}
+    fitting = {qid for beginning in wanted.beginnings for qid in qids_beginning(objects, beginning, days, known)}
     if not fitting:
         raise NotFound(f"no qid that is, or begins with, {wanted.beginnings[-1]} is stored in {objects.url}")
     if len(fitting) > 1:
@@ -110,19 +110,22 @@ def _is_dated(objects: ObjectStore, qid: str) -> bool:
     return carried is not None and has_events(objects, qid, [carried])
 
 
-def _beginning(objects: ObjectStore, beginning: str, days: list[date], known: set[str]) -> set[str]:
+def qids_beginning(
+    objects: ObjectStore, beginning: str, days: list[date], known: Iterable[str] = (), most: int = _SHOWN
+) -> set[str]:
+    """The qids that begin so: stored on ``days``, erased, or in ``known``; at most ``most`` of each day."""
     fitting = {qid for qid in known if qid.startswith(beginning)}
     erased = (parse_tombstone(info.key) for info in objects.list(ERASED + beginning))
-    fitting |= {qid for qid in islice(erased, _SHOWN) if qid is not None}
-    return fitting.union(*each(lambda day: _on_day(objects, beginning, day), days))
+    fitting |= {qid for qid in islice(erased, most) if qid is not None}
+    return fitting.union(*each(lambda day: _on_day(objects, beginning, day, most), days))
 
 
-def _on_day(objects: ObjectStore, beginning: str, day: date) -> set[str]:
+def _on_day(objects: ObjectStore, beginning: str, day: date, most: int) -> set[str]:
     fitting: set[str] = set()
     for info in objects.list(day_prefix(day) + beginning):  # objects, not folders: servers go on showing empty ones
         key = PayloadKey.parse(info.key)
         if key is not None:
             fitting.add(key.qid)
-        if len(fitting) >= _SHOWN:
+        if len(fitting) >= most:
             break
     return fitting

@@ -451,3 +451,11 @@ def test_giving_up_is_loud() -> None:
     assert "ambiguous_piece" in found.reasons
     assert found.verdict == "unknown"
     assert any(p.note.startswith("ambiguous") for p in found.unlocatable)
+
+
+def test_a_run_of_letters_longer_than_any_word_is_no_word() -> None:
+    """A million equal letters in twenty million: each of the places would cost its length, so there is no choosing."""
+    found = census("a" * 2_000_000, [("a", "a" * 1_000_000)])
+    assert found.covered == 1_000_000
+    assert not is_word("a" * 101)
+    assert is_word("a" * 100)
