@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, Assignment
+from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, assign
 from otel_prompt_trace.core.bodies.blobs import same
 from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
@@ -159,7 +159,7 @@ def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: 
     found: dict[int, Placed] = {}
     left = list(range(len(pieces)))
     while True:
-        placed = Assignment(segments, [pieces[n] for n in left], ordered=ordered).run()
+        placed = assign(segments, [pieces[n] for n in left], ordered=ordered)
         found |= dict(zip(left, placed, strict=True))
         whole = _sole_producer(segments, placed)
         if whole is None:

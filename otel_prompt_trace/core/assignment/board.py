@@ -1,0 +1,103 @@
+"""What is placed so far, which characters are taken, and how much looking is left.
+
+Invariants: ``taken`` holds just the located pieces that are not inline, ``taken_inline`` just those that are; neither
+overlaps itself. ``anchors`` stand in the declared order and in the prompt's. Every occurrence that is looked at costs
+one of ``jumps``; when none is left, nothing more is found.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from otel_prompt_trace.core.intervals import Intervals
+from otel_prompt_trace.core.pieces import Piece, Placed
+from otel_prompt_trace.core.segments import Segment
+from otel_prompt_trace.core.words import is_word, splits_word
+
+JUMPS = 50_000  # occurrences looked at, and ten a piece on top, before a search gives up and says "ambiguous"
+AMBIGUOUS = "ambiguous: too many overlapping occurrences to tell apart"
+
+Place: TypeAlias = "tuple[int, int]"  # segment and start
+
+
+class Board:
+    """One run of the assignment over one prompt."""
+
+    def __init__(self, segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: bool) -> None:
+        self.segments = segments
+        self.texts = [segment.text for segment in segments]
+        self.end: Place = (len(segments), 0)
+        self.pieces = pieces
+        self.ordered = ordered
+        self.taken = Intervals(len(segments))
+        self.taken_inline = Intervals(len(segments))
+        self.anchors: list[tuple[int, int, int, int]] = []  # (declared index, segment, start, end), in order
+        self.jumps = JUMPS + 10 * len(pieces)
+        self.placed: list[Placed | None] = [None] * len(pieces)
+        self.notes: dict[int, str] = {}
+
+    def rank(self, index: int) -> tuple[bool, int, bool, str, int]:
+        """What was declared before what is inferred, then longer before shorter; a tie is broken by content alone."""
+        piece = self.pieces[index]
+        content = "" if self.ordered else repr(piece)
+        return piece.inferred, -piece.length, piece.offered, content, index
+
+    def take(self, index: int, segment: int, start: int) -> None:
+        """Locate a piece there; whoever asks has made sure that it stands there and that nothing else does."""
+        piece = self.pieces[index]
+        end = start + piece.length
+        self.placed[index] = Placed(piece, "located", segment, start, end)
+        if piece.inline:
+            self.taken_inline.add(segment, start, end)
+            return
+        self.taken.add(segment, start, end)
+        if self.ordered:
+            at = bisect_left(self.anchors, (index,))
+            before = self.anchors[at - 1][1:] if at else (-1, -1, -1)
+            after = self.anchors[at][1:3] if at < len(self.anchors) else self.end
+            if (before[0], before[2]) <= (segment, start) and (segment, start) < after:  # a moved piece is no anchor
+                self.anchors.insert(at, (index, segment, start, end))
+
+    def give_up(self, index: int) -> None:
+        """Say so where the looking is at its end: what was not found may stand all the same."""
+        if self.jumps <= 0:
+            self.placed[index] = Placed(self.pieces[index], "unlocatable", note=AMBIGUOUS)
+
+    def free(self, text: str, low: Place, high: Place, *, before: str = "", after: str = "") -> Iterator[Place]:
+        """Places of ``text`` from ``low`` (inclusive) that end by ``high`` and overlap nothing that is taken.
+
+        With ``before`` or ``after``, only those that stand between these texts.
+        """
+        pattern = before + text + after
+        for segment in range(low[0], min(high[0] + 1, len(self.texts))):
+            body = self.texts[segment]
+            position = low[1] if segment == low[0] else 0
+            stop = high[1] if segment == high[0] else len(body)
+            while (at := body.find(pattern, max(0, position - len(before)), stop + len(after))) >= 0:
+                self.jumps -= 1
+                if self.jumps <= 0:
+                    return
+                start = at + len(before)
+                blocked = self.taken.overlap(segment, start, start + len(text))
+                if blocked is None:
+                    yield segment, start
+                    position = start + 1
+                else:
+                    position = blocked
+
+    def splits_word(self, segment: int, start: int, end: int) -> bool:
+        """Whether a bare word stands there as a part of a longer one."""
+        body = self.texts[segment]
+        return splits_word(body, start, end) and is_word(body[start:end])
+
+
+def occurrences(texts: Sequence[str], text: str) -> Iterator[Place | None]:
+    """Every place of ``text``, overlapping ones as well; None for one where a bare word is part of a longer one."""
+    word = is_word(text)
+    for segment, body in enumerate(texts):
+        position = body.find(text)
+        while position >= 0:
+            yield None if word and splits_word(body, position, position + len(text)) else (segment, position)
+            position = body.find(text, position + 1)
