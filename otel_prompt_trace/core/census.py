@@ -27,7 +27,7 @@ REASON_OF_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # nobody changes one; a frozen one takes three times as long to make
 class Gap:
     """A maximal run of characters that no piece covers: ``segment[start:end] == text``, in code points."""
 
@@ -125,18 +125,20 @@ def take(
 ) -> Census:
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = _assign(prompt.segments, pieces, ordered=ordered)
-    placed, parts = _match_visible(placed, _visible(prompt, visible))
+    parts: tuple[Visible, ...] = ()
+    if visible or prompt.outside or any([p.piece.value is not None for p in placed]):
+        placed, parts = _match_visible(placed, _visible(prompt, visible))
     gaps = _gaps(prompt.segments, placed)
-    unaccounted = sum(len(gap) for gap in gaps)
+    unaccounted = sum([gap.end - gap.start for gap in gaps])
     reasons = {REASON_OF_STATE[p.state] for p in placed if p.state in REASON_OF_STATE}
-    if any(p.note == AMBIGUOUS for p in placed):
+    if reasons and any(p.note == AMBIGUOUS for p in placed):
         reasons.add("ambiguous_piece")
     silent = ("empty", "not_placed", "visible") if prompt.total else ("empty", "not_placed")
     if all(p.state in silent for p in placed):
         reasons.add("no_pieces")
     if any(part.kind == "reference" for part in prompt.outside):
         reasons.add("held_by_reference")
-    if _cut_without_offsets(prompt.segments, gaps):
+    if gaps and _cut_without_offsets(prompt.segments, gaps):
         reasons.add("cut_without_offsets")
     if not all(part.declared for part in parts):
         reasons.add("undeclared_model_visible_part")
@@ -156,39 +158,52 @@ def take(
 
 def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: bool) -> tuple[Placed, ...]:
     """Place the pieces; a producer whose pieces are all there is owns nothing, so that the true parts can be found."""
-    found: dict[int, Placed] = {}
-    left = list(range(len(pieces)))
-    while True:
-        placed = assign(segments, [pieces[n] for n in left], ordered=ordered)
-        found |= dict(zip(left, placed, strict=True))
-        whole = _sole_producer(segments, placed)
-        if whole is None:
-            return tuple(found[n] for n in range(len(pieces)))
+    placed = assign(segments, pieces, ordered=ordered)
+    whole = _sole_producer(segments, placed)
+    if whole is None:
+        return placed
+    found, left = list(placed), list(range(len(pieces)))
+    while whole is not None:
         for n in left:
             if found[n].producer == whole and found[n].state == "located":
                 found[n] = Placed(pieces[n], "whole_prompt", note=WHOLE_PROMPT)
         left = [n for n in left if pieces[n].producer != whole]
+        placed = assign(segments, [pieces[n] for n in left], ordered=ordered)
+        whole = _sole_producer(segments, placed)
+        for n, p in zip(left, placed, strict=True):
+            found[n] = p
+    return tuple(found)
 
 
 def _sole_producer(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> str | None:
     """The one producer that owns every character but whitespace, or every character where there is nothing else."""
+    owners = set()
+    for piece, segment, start, end in _owners(placed):
+        if not piece.blank and piece.producer not in owners and _is_solid(segments[segment].text, start, end):
+            owners.add(piece.producer)
+            if len(owners) > 1:  # nearly always: nothing is to be counted
+                return None
     content = sum(_solid(segment.text) for segment in segments)
-    owned: dict[str, int] = {}
+    owned = 0
     for piece, segment, start, end in _owners(placed):
         count = _solid(segments[segment].text[start:end])
         if piece.blank:
             content -= count
-        elif count:
-            owned[piece.producer] = owned.get(piece.producer, 0) + count
-    if len(owned) == 1:
-        ((producer, count),) = owned.items()
-        return producer if count == content else None
-    if owned or content:
+        else:
+            owned += count
+    if owners:
+        return owners.pop() if owned == content else None
+    if content:
         return None
     total = sum(len(segment.text) for segment in segments)
     alone = {p.producer for p in placed if p.state == "located"}
     covered = sum(end - start for _, _, start, end in _owners(placed))
     return alone.pop() if len(alone) == 1 and 0 < total == covered else None
+
+
+def _is_solid(text: str, start: int, end: int) -> bool:
+    """Whether any of these characters is no whitespace; mostly the first is none, and nothing is copied."""
+    return start < end and not (text[start].isspace() and text[start:end].isspace())
 
 
 def _solid(text: str) -> int:
@@ -232,10 +247,14 @@ def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Ga
     gaps = []
     for number, segment in enumerate(segments):
         reached = 0
-        for start, end in [*sorted(spans[number]), (len(segment.text), len(segment.text))]:
+        spans[number].sort()
+        for start, end in spans[number]:
             if start > reached:
                 gaps.append(Gap(number, reached, start, segment.text[reached:start], segment.path))
-            reached = max(reached, end)
+            if end > reached:
+                reached = end
+        if reached < len(segment.text):
+            gaps.append(Gap(number, reached, len(segment.text), segment.text[reached:], segment.path))
     return tuple(gaps)
 
 
@@ -243,7 +262,7 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int, int]]
     """Each located piece's own characters: an outer piece gives way where an inline one rides inside it."""
     inner: dict[int | None, list[tuple[int, int]]] = {}
     for p in placed:
-        if p.state == "located" and p.piece.inline and p.start is not None and p.end is not None:
+        if p.piece.inline and p.state == "located" and p.start is not None and p.end is not None:
             inner.setdefault(p.segment, []).append((p.start, p.end))
     for spans in inner.values():
         spans.sort()
@@ -265,6 +284,8 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int, int]]
 
 def _cut_without_offsets(segments: tuple[Segment, ...], gaps: tuple[Gap, ...]) -> bool:
     """Whether a cut part of the prompt lies outside every located piece: nobody can say whose it was."""
+    if not any(segment.cuts for segment in segments):
+        return False
     for gap in gaps:
         cuts = segments[gap.segment].cuts
         at = bisect_left(cuts, (gap.end,))

@@ -8,24 +8,22 @@ Invariants:
 - The result is a function of the arguments alone; with ``ordered=False`` it does not depend on the pieces' order.
 
 How: a piece that would be the whole prompt is set aside, and recorded offsets come first (``recorded``). Where the
-declared pieces, one after another, are the prompt to the last character, nothing is to be searched. Else the others are
-searched for (``search``): what was declared before what is inferred, longer before shorter, since a long text stands
-in few places and pins down where the short ones between can be. Inline pieces follow (``inline``), and what got no
-place is told apart (``unplaced``). All of them work on one ``Board``.
+declared pieces, one after another, are the prompt to the last character, nothing is to be searched. Else what the
+declared order leaves no choice about is taken (``in_order``), and the others are searched for (``search``): what was
+declared before what is inferred, longer before shorter, since a long text stands in few places and pins down where the
+short ones between can be. Inline pieces follow (``inline``), and what got no place is told apart (``unplaced``). All of
+them work on one ``Board``; ``evident`` is the short way for prompts that need none of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, occurrences
+from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, Place, occurrences
+from otel_prompt_trace.core.assignment.evident import evident
+from otel_prompt_trace.core.assignment.in_order import leftmost, without_choice
 from otel_prompt_trace.core.assignment.inline import InlineSearch
-from otel_prompt_trace.core.assignment.recorded import (
-    WHOLE_PROMPT,
-    set_whole_prompts_aside,
-    take_in_a_row,
-    take_recorded,
-)
+from otel_prompt_trace.core.assignment.recorded import WHOLE_PROMPT, in_a_row, set_whole_prompts_aside, take_recorded
 from otel_prompt_trace.core.assignment.search import INSIDE_A_WORD, Search
 from otel_prompt_trace.core.assignment.unplaced import tell_apart
 from otel_prompt_trace.core.pieces import Piece, Placed
@@ -39,6 +37,28 @@ def assign(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
 
     Cut texts are placed by their recorded offsets alone. A JSON value stands in no text.
     """
+    if (placed := evident(segments, pieces, ordered=ordered)) is not None:
+        return placed
+    board, left = _begin(segments, pieces, ordered=ordered)
+    row, places = _row(board, left)
+    if places is not None:
+        forced = without_choice(board.texts, [pieces[index].text or "" for index in row], places)
+        _take(board, row, [place if one else None for place, one in zip(places, forced, strict=True)])
+    absent = _search(board, left)
+    if any(place is not None and board.placed[index] is None for index, place in zip(row, places or (), strict=False)):
+        # The declared order has room for all of them: longer before shorter was the wrong guess.
+        board, left = _begin(segments, pieces, ordered=ordered)
+        _take(board, row, places or ())
+        absent = _search(board, left)
+    tell_apart(board, absent)
+    return tuple(
+        found if found is not None else Placed(piece, "unlocatable", note=board.notes.get(index, ""))
+        for index, (piece, found) in enumerate(zip(pieces, board.placed, strict=True))
+    )
+
+
+def _begin(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: bool) -> tuple[Board, list[int]]:
+    """A board with all that is recorded, and the indexes of what is left, by rank."""
     board = Board(segments, pieces, ordered=ordered)
     indexes = [index for index, piece in enumerate(pieces) if piece.value is None]
     by_rank = sorted(indexes, key=board.rank)
@@ -48,10 +68,32 @@ def assign(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
             board.placed[index] = Placed(pieces[index], "empty")
         elif index not in wholes:
             take_recorded(board, index)
-    left = [index for index in by_rank if board.placed[index] is None and index not in wholes]
-    if ordered:
-        take_in_a_row(board, sorted(left))
-    ordinary = [index for index in left if not pieces[index].inline]
+    return board, [index for index in by_rank if board.placed[index] is None and index not in wholes]
+
+
+def _row(board: Board, left: list[int]) -> tuple[list[int], list[Place | None] | None]:
+    """The pieces whose order says something, and a place for each where there is one in that order."""
+    if not board.ordered or board.anchors:
+        return [], None
+    own = [
+        n for n in sorted(left) if not (board.pieces[n].inline or board.pieces[n].offered or not board.pieces[n].text)
+    ]
+    places = in_a_row(board.texts, [board.pieces[index] for index in own])
+    if places is not None:
+        _take(board, own, places)
+        return [], None
+    return own, leftmost(board.texts, [board.pieces[index].text or "" for index in own])
+
+
+def _take(board: Board, row: Sequence[int], places: Sequence[Place | None]) -> None:
+    for index, place in zip(row, places, strict=True):
+        if place is not None:
+            board.take(index, *place)
+
+
+def _search(board: Board, left: list[int]) -> set[str]:
+    """Search for what is not placed; the texts that stand nowhere."""
+    ordinary = [index for index in left if not board.pieces[index].inline]
     search = Search(board)
     for index in ordinary:
         if board.placed[index] is None:
@@ -59,10 +101,6 @@ def assign(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
     search.move_fragments(ordinary)
     inline = InlineSearch(board)
     for index in left:
-        if board.placed[index] is None and pieces[index].inline:
+        if board.placed[index] is None and board.pieces[index].inline:
             inline.place(index)
-    tell_apart(board, search.absent)
-    return tuple(
-        placed if placed is not None else Placed(piece, "unlocatable", note=board.notes.get(index, ""))
-        for index, (piece, placed) in enumerate(zip(pieces, board.placed, strict=True))
-    )
+    return search.absent

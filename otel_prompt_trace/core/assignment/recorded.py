@@ -6,9 +6,10 @@ Invariant: no offset counts unless the text stands there; those of a lost text o
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
-from otel_prompt_trace.core.assignment.board import Board
-from otel_prompt_trace.core.pieces import Placed
+from otel_prompt_trace.core.assignment.board import Board, Place
+from otel_prompt_trace.core.pieces import Piece, Placed
 
 WHOLE_PROMPT = "one piece is the whole prompt: that says nothing about its parts"
 
@@ -55,20 +56,18 @@ def _was_cut(board: Board, segment: int, start: int, end: int) -> bool:
     return at > 0 and cuts[at - 1][1] > start
 
 
-def take_in_a_row(board: Board, indexes: list[int]) -> None:
-    """Where the pieces, one after another, are the prompt to the last character, nothing is to be searched."""
-    row = [index for index in indexes if not (board.pieces[index].inline or board.pieces[index].offered)]
-    if board.anchors or sum(board.pieces[index].length for index in row) != sum(map(len, board.texts)):
-        return
-    places = []
-    segment, position = 0, 0
-    for index in row:
-        text = board.pieces[index].text or ""
-        while segment < len(board.texts) and position == len(board.texts[segment]):
-            segment, position = segment + 1, 0
-        if not text or segment == len(board.texts) or not board.texts[segment].startswith(text, position):
-            return
-        places.append((index, segment, position))
-        position += len(text)
-    for index, number, start in places:
-        board.take(index, number, start)
+def in_a_row(texts: Sequence[str], pieces: Sequence[Piece]) -> list[Place] | None:
+    """The places of pieces that are, one after another, all of the texts."""
+    if sum(piece.length for piece in pieces) != sum(map(len, texts)):
+        return None
+    places: list[Place] = []
+    at, reached = 0, 0
+    for piece in pieces:
+        text = piece.text
+        while at < len(texts) and reached == len(texts[at]):
+            at, reached = at + 1, 0
+        if not text or at == len(texts) or not texts[at].startswith(text, reached):
+            return None
+        places.append((at, reached))
+        reached += len(text)
+    return places
