@@ -126,7 +126,7 @@ def take(
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = _assign(prompt.segments, pieces, ordered=ordered)
     parts: tuple[Visible, ...] = ()
-    if visible or prompt.outside or any([p.piece.value is not None for p in placed]):
+    if visible or prompt.outside or any(p.piece.value is not None for p in placed):
         placed, parts = _match_visible(placed, _visible(prompt, visible))
     gaps = _gaps(prompt.segments, placed)
     unaccounted = sum([gap.end - gap.start for gap in gaps])

@@ -34,6 +34,18 @@ class Intervals:
             return ends[starts[at - 1]]
         return None
 
+    def starts(self, segment: int, start: int, end: int) -> list[int]:
+        """Where the intervals begin that overlap [start, end), in order."""
+        starts, ends = self._starts[segment], self._ends[segment]
+        first = bisect_right(starts, start)
+        if first and ends[starts[first - 1]] > start:
+            first -= 1
+        return starts[first : bisect_left(starts, end)]
+
+    def beside(self, segment: int, start: int, end: int) -> list[tuple[int, int]]:
+        """The intervals that overlap [start, end) or touch it."""
+        return [(at, self._ends[segment][at]) for at in self.starts(segment, start - 1, end + 1)]
+
     def holds(self, segment: int, start: int, end: int) -> bool:
         """Whether one interval holds all of [start, end)."""
         starts = self._starts[segment]

@@ -23,6 +23,7 @@ from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, Pla
 from otel_prompt_trace.core.assignment.evident import evident
 from otel_prompt_trace.core.assignment.in_order import leftmost, without_choice
 from otel_prompt_trace.core.assignment.inline import InlineSearch
+from otel_prompt_trace.core.assignment.rearranged import Rearrangement
 from otel_prompt_trace.core.assignment.recorded import WHOLE_PROMPT, in_a_row, set_whole_prompts_aside, take_recorded
 from otel_prompt_trace.core.assignment.search import INSIDE_A_WORD, Search
 from otel_prompt_trace.core.assignment.unplaced import tell_apart
@@ -99,6 +100,7 @@ def _search(board: Board, left: list[int]) -> set[str]:
         if board.placed[index] is None:
             search.place(index)
     search.move_fragments(ordinary)
+    Rearrangement(board, ordinary, search.absent).run()
     inline = InlineSearch(board)
     for index in left:
         if board.placed[index] is None and board.pieces[index].inline:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from otel_prompt_trace.core.intervals import Intervals
 from otel_prompt_trace.core.pieces import Piece, Placed
 from otel_prompt_trace.core.segments import Segment
 from otel_prompt_trace.core.words import is_word, splits_word
 
-JUMPS = 50_000  # occurrences looked at, and ten a piece on top, before a search gives up and says "ambiguous"
+JUMPS = 8_000  # occurrences looked at before a search gives up and says "ambiguous"; and on top
+JUMPS_A_PIECE, CHARS_A_JUMP = 4, 32
 AMBIGUOUS = "ambiguous: too many overlapping occurrences to tell apart"
 
 Place: TypeAlias = "tuple[int, int]"  # segment and start
@@ -34,15 +35,16 @@ class Board:
         self.taken = Intervals(len(segments))
         self.taken_inline = Intervals(len(segments))
         self.anchors: list[tuple[int, int, int, int]] = []  # (declared index, segment, start, end), in order
-        self.jumps = JUMPS + 10 * len(pieces)
+        self.jumps = JUMPS + JUMPS_A_PIECE * len(pieces) + sum(map(len, self.texts)) // CHARS_A_JUMP
         self.placed: list[Placed | None] = [None] * len(pieces)
         self.notes: dict[int, str] = {}
+        self.fixed: set[int] = set()  # placed as recorded: nothing moves them
 
-    def rank(self, index: int) -> tuple[bool, int, bool, str, int]:
+    def rank(self, index: int) -> tuple[Any, ...]:
         """What was declared before what is inferred, then longer before shorter; a tie is broken by content alone."""
         piece = self.pieces[index]
-        content = "" if self.ordered else repr(piece)
-        return piece.inferred, -piece.length, piece.offered, content, index
+        rank = piece.inferred, -piece.length, piece.offered
+        return (*rank, index) if self.ordered else (*rank, *_content(piece), index)
 
     def take(self, index: int, segment: int, start: int) -> None:
         """Locate a piece there; whoever asks has made sure that it stands there and that nothing else does."""
@@ -59,6 +61,14 @@ class Board:
             after = self.anchors[at][1:3] if at < len(self.anchors) else self.end
             if (before[0], before[2]) <= (segment, start) and (segment, start) < after:  # a moved piece is no anchor
                 self.anchors.insert(at, (index, segment, start, end))
+
+    def give_back(self, index: int, segment: int, start: int) -> None:
+        """Undo :meth:`take` of a piece that is not inline."""
+        self.placed[index] = None
+        self.taken.remove(segment, start, start + self.pieces[index].length)
+        at = bisect_left(self.anchors, (index,))
+        if at < len(self.anchors) and self.anchors[at][0] == index:
+            del self.anchors[at]
 
     def give_up(self, index: int) -> None:
         """Say so where the looking is at its end: what was not found may stand all the same."""
@@ -87,10 +97,34 @@ class Board:
                 else:
                     position = blocked
 
+    def is_free(self, text: str, segment: int, start: int) -> bool:
+        """Whether a text stands there, and nothing that is taken."""
+        return self.texts[segment].startswith(text, start) and (
+            self.taken.overlap(segment, start, start + len(text)) is None
+        )
+
+    def occurrences(self, text: str) -> Iterator[Place]:
+        """Places of ``text``, taken or not, overlapping ones as well."""
+        for segment, body in enumerate(self.texts):
+            start = body.find(text)
+            while start >= 0:
+                self.jumps -= 1
+                if self.jumps <= 0:
+                    return
+                yield segment, start
+                start = body.find(text, start + 1)
+
     def splits_word(self, segment: int, start: int, end: int) -> bool:
         """Whether a bare word stands there as a part of a longer one."""
         body = self.texts[segment]
         return splits_word(body, start, end) and is_word(body[start:end])
+
+
+def _content(piece: Piece) -> tuple[Any, ...]:
+    """All that tells two pieces apart, in a form that has an order."""
+    names = (piece.text or "", piece.producer, piece.source_id or "", piece.source_id is None, piece.trust)
+    numbers = [-1 if number is None else number for number in (piece.segment, piece.start, piece.end, piece.chars)]
+    return *names, piece.policy, piece.inline, piece.blank, piece.hmac_sha256 or "", *numbers
 
 
 def occurrences(texts: Sequence[str], text: str) -> Iterator[Place | None]:

@@ -68,5 +68,9 @@ def _in_order(texts: Sequence[str], row: Sequence[str]) -> list[Place | None] | 
     places = leftmost(texts, row)
     if places is None:
         return None
+    if None in places:
+        found = {text for text, place in zip(row, places, strict=True) if place is not None}
+        if any(place is None and text in found for text, place in zip(row, places, strict=True)):
+            return None  # declared more often than it stands
     forced = without_choice(texts, row, places)
     return places if all(one or place is None for one, place in zip(forced, places, strict=True)) else None

@@ -28,13 +28,14 @@ class Letters:
 
 
 def leftmost(texts: Sequence[str], row: Sequence[str]) -> list[Place | None] | None:
-    """The first place of each text behind the one before it; None for one that stands nowhere.
+    """The first place of each text behind the one before it; None for one that stands nowhere, or not once more.
 
-    None altogether where a text does stand, but not behind those before it.
+    None altogether where a text does stand, but not behind those before it, or only as a part of a longer word.
     """
     places: list[Place | None] = []
     letters: Letters | None = None
     absent: set[str] = set()
+    found_before: set[str] = set()
     at, reached = 0, 0
     for number, text in enumerate(row):
         if text in absent or (letters is not None and letters.lack(text)):
@@ -43,11 +44,12 @@ def leftmost(texts: Sequence[str], row: Sequence[str]) -> list[Place | None] | N
         after = row[number + 1] if number + 1 < len(row) else ""
         found = _first(texts, text, at, reached, after)
         if found is None:
-            if _stands_before(texts, text, at, reached):
+            if texts and text not in found_before and _stands_elsewhere(texts, text, at, reached):
                 return None
             letters = letters or Letters(texts)
-            absent.add(text)
+            absent.add(text)  # from here on
         else:
+            found_before.add(text)
             at, reached = found[0], found[1] + len(text)
         places.append(found)
     return places
@@ -74,10 +76,12 @@ def _first(texts: Sequence[str], text: str, at: int, reached: int, after: str) -
     return None
 
 
-def _stands_before(texts: Sequence[str], text: str, at: int, reached: int) -> bool:
-    return any(text in body for body in texts[:at]) or (
-        at < len(texts) and texts[at].find(text, 0, reached + len(text) - 1) >= 0
-    )
+def _stands_elsewhere(texts: Sequence[str], text: str, at: int, reached: int) -> bool:
+    """Whether a text that was not found from there on stands before, or, a bare word, as a part of a longer one."""
+    if any(text in body for body in texts[:at]):
+        return True
+    stop = len(texts[at]) if is_word(text) else reached + len(text) - 1
+    return texts[at].find(text, 0, stop) >= 0 or (is_word(text) and any(text in body for body in texts[at + 1 :]))
 
 
 def without_choice(texts: Sequence[str], row: Sequence[str], places: Sequence[Place | None]) -> list[bool]:

@@ -47,6 +47,7 @@ def take_recorded(board: Board, index: int) -> None:
     taken = board.taken_inline if piece.inline else board.taken
     if taken.overlap(segment, start, end) is None:
         board.take(index, segment, start)
+        board.fixed.add(index)
 
 
 def _was_cut(board: Board, segment: int, start: int, end: int) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from otel_prompt_trace.core.assignment.board import Board, Place
+from otel_prompt_trace.core.assignment.in_order import Letters
 from otel_prompt_trace.core.words import is_word, splits_word
 
 INSIDE_A_WORD = "stands only inside a longer word"
@@ -26,9 +27,10 @@ class Search:
         self._board = board
         self._reached: dict[str, Place] = {}  # by text: nothing is free before this place
         self.absent: set[str] = set()  # texts that stand nowhere
+        self._letters: Letters | None = None  # of the prompt, when a first text was not found
         row = [index for index, piece in enumerate(board.pieces) if piece.text and not piece.inline]
-        self._left = {index: board.pieces[before].text for before, index in pairwise(row)}
-        self._right = {index: board.pieces[after].text for index, after in pairwise(row)}
+        self._left = {index: before for before, index in pairwise(row)}
+        self._right = dict(pairwise(row))
 
     def place(self, index: int) -> None:
         """Take a place for an ordinary piece, where there is one that is free."""
@@ -37,12 +39,12 @@ class Search:
         if text is None:
             return
         found: Place | None = None
+        if self._letters is not None and text not in self._reached and self._letters.lack(text):
+            self.absent.add(text)
+            self._reached[text] = board.end
         if self._reached.get(text) != board.end:  # else its like was searched for in vain, and nothing was freed since
             found = self._between_neighbours(index, text) if board.ordered else None
-            if found is None and not any(text in body for body in board.texts):
-                self.absent.add(text)
-                self._reached[text] = board.end
-            found = found or self._first_word(text, self._free_anywhere(text))
+            found = found or self._anywhere(text)
         if found is not None:
             board.take(index, *found)
         else:
@@ -53,17 +55,19 @@ class Search:
         board = self._board
         at = bisect_left(board.anchors, (index,))
         low, high = (0, 0), board.end
-        if at:
-            _, segment, _, end = board.anchors[at - 1]
-            low = (segment, end)
+        left, right = self._left.get(index), self._right.get(index)
         if at < len(board.anchors):
             high = board.anchors[at][1:3]
+        if at:
+            before, segment, _, end = board.anchors[at - 1]
+            low = (segment, end)
+            if before == left and board.is_free(text, segment, end) and (segment, end + len(text)) <= high:
+                return low
         if next(board.free(text, low, high), None) is None:
             return None
-        left, right = self._left.get(index), self._right.get(index)
         beside = [
-            next(board.free(text, low, high, before=left), None) if left else None,
-            next(board.free(text, low, high, after=right), None) if right else None,
+            None if left is None else next(board.free(text, low, high, before=board.pieces[left].text or ""), None),
+            None if right is None else next(board.free(text, low, high, after=board.pieces[right].text or ""), None),
         ]
         first = min((place for place in beside if place is not None), default=None)
         return first if first is not None else self._first_word(text, board.free(text, low, high))
@@ -78,10 +82,19 @@ class Search:
             first = first or (segment, start)
         return first
 
-    def _free_anywhere(self, text: str) -> Iterator[Place]:
-        """Free places in all of the prompt; what was found taken for one piece is not looked at again for the next."""
+    def _anywhere(self, text: str) -> Place | None:
+        """The first free place; what was found taken for one piece is not looked at again for the next."""
+        board, fresh = self._board, text not in self._reached
         start = self._reached.get(text, (0, 0))
-        self._reached[text] = self._board.end
+        self._reached[text] = board.end
+        jumps = board.jumps
+        found = self._first_word(text, self._remembered(text, start))
+        if fresh and board.jumps == jumps:  # not even one that is taken
+            self.absent.add(text)
+            self._letters = self._letters or Letters(board.texts)
+        return found
+
+    def _remembered(self, text: str, start: Place) -> Iterator[Place]:
         for number, place in enumerate(self._board.free(text, start, self._board.end)):
             if number == 0:
                 self._reached[text] = place
