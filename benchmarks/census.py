@@ -109,7 +109,7 @@ def scan(prompt: str) -> None:
 
 def hard(times: int = 1) -> dict[str, tuple[str, list[Piece]]]:
     """Prompts that nobody writes and anybody can send, and many pieces; each with what is declared."""
-    many, letters = 10_000 // times, "a" * (300_000 // times)
+    said, many, letters = "Thank you.", 10_000 // times, "a" * (300_000 // times)
     lengths = range(1, 500 // times)
     chunks = [
         text.replace("\n", f" {n}.\n") for n in range(0, 200 // times, 8) for _, text in texts(8_000).prompts[n // 8]
@@ -119,10 +119,10 @@ def hard(times: int = 1) -> dict[str, tuple[str, list[Piece]]]:
         "200 pieces": ("\n---\n".join(chunks), _pieces(chunks)),
         "200 pieces, backwards": ("\n---\n".join(chunks), _pieces(chunks[::-1])),
         "200 pieces that are not there": ("\n---\n".join(edited), _pieces(chunks)),
-        "one piece that stands 10,000 times": ("ok, " * many, _pieces(["ok", ", "])),
-        "10,000 pieces of one text": ("ok, " * many, _pieces(["ok"] * many)),
-        "12,000 pieces of a text that stands 10,000 times": ("ok, " * many, _pieces(["ok"] * (many * 6 // 5))),
-        "10,000 pieces of two texts": ("ok, " * many, _pieces(["ok", ", "] * (many // 2))),
+        "one piece that stands 10,000 times": (f"{said} " * many, _pieces([said])),
+        "10,000 pieces of one text": (f"{said} " * many, _pieces([said] * many)),
+        "12,000 pieces of a text that stands 10,000 times": (f"{said} " * many, _pieces([said] * (many * 6 // 5))),
+        "10,000 pieces of two texts": (f"{said} " * many, _pieces([said, " "] * (many // 2))),
         "10,000 different pieces": (" ".join(map(str, range(many))), _pieces([f"{n} " for n in range(many)])),
         "one letter, 2,000 pieces": (letters, _pieces(["a"] * (2_000 // times))),
         "one letter, every length up to 500": (letters, _pieces(["a" * n for n in lengths])),

@@ -125,16 +125,17 @@ def take(
 ) -> Census:
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = _assign(prompt.segments, pieces, ordered=ordered)
+    states = {p.state for p in placed}
     parts: tuple[Visible, ...] = ()
-    if visible or prompt.outside or any(p.piece.value is not None for p in placed):
+    if visible or prompt.outside or "unlocatable" in states:  # a JSON value stands in no text, and may be one of these
         placed, parts = _match_visible(placed, _visible(prompt, visible))
+        states = {p.state for p in placed}
     gaps = _gaps(prompt.segments, placed)
     unaccounted = sum([gap.end - gap.start for gap in gaps])
-    reasons = {REASON_OF_STATE[p.state] for p in placed if p.state in REASON_OF_STATE}
+    reasons = {REASON_OF_STATE[state] for state in states if state in REASON_OF_STATE}
     if reasons and any(p.note == AMBIGUOUS for p in placed):
         reasons.add("ambiguous_piece")
-    silent = ("empty", "not_placed", "visible") if prompt.total else ("empty", "not_placed")
-    if all(p.state in silent for p in placed):
+    if states <= ({"empty", "not_placed", "visible"} if prompt.total else {"empty", "not_placed"}):
         reasons.add("no_pieces")
     if any(part.kind == "reference" for part in prompt.outside):
         reasons.add("held_by_reference")

@@ -11,20 +11,17 @@ class Intervals:
     def __init__(self, segments: int) -> None:
         self._starts: list[list[int]] = [[] for _ in range(segments)]
         self._ends: list[dict[int, int]] = [{} for _ in range(segments)]
-        self._closing: list[set[int]] = [set() for _ in range(segments)]
 
     def add(self, segment: int, start: int, end: int) -> None:
         """Take [start, end)."""
         insort(self._starts[segment], start)
         self._ends[segment][start] = end
-        self._closing[segment].add(end)
 
-    def remove(self, segment: int, start: int, end: int) -> None:
+    def remove(self, segment: int, start: int) -> None:
         """Give back an interval that was added."""
         starts = self._starts[segment]
         del starts[bisect_left(starts, start)]
         del self._ends[segment][start]
-        self._closing[segment].discard(end)
 
     def overlap(self, segment: int, start: int, end: int) -> int | None:
         """The end of an interval that overlaps [start, end), or None."""
@@ -54,4 +51,6 @@ class Intervals:
 
     def touches(self, segment: int, start: int, end: int) -> bool:
         """Whether an interval ends at ``start`` or begins at ``end``."""
-        return start in self._closing[segment] or end in self._ends[segment]
+        starts, ends = self._starts[segment], self._ends[segment]
+        at = bisect_left(starts, start)
+        return end in ends or (at > 0 and ends[starts[at - 1]] == start)

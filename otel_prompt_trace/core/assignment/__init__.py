@@ -21,10 +21,10 @@ from collections.abc import Sequence
 
 from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, Place, occurrences
 from otel_prompt_trace.core.assignment.evident import evident
-from otel_prompt_trace.core.assignment.in_order import leftmost, without_choice
+from otel_prompt_trace.core.assignment.in_order import in_a_row, in_order
 from otel_prompt_trace.core.assignment.inline import InlineSearch
 from otel_prompt_trace.core.assignment.rearranged import Rearrangement
-from otel_prompt_trace.core.assignment.recorded import WHOLE_PROMPT, in_a_row, set_whole_prompts_aside, take_recorded
+from otel_prompt_trace.core.assignment.recorded import WHOLE_PROMPT, set_whole_prompts_aside, take_recorded
 from otel_prompt_trace.core.assignment.search import INSIDE_A_WORD, Search
 from otel_prompt_trace.core.assignment.unplaced import tell_apart
 from otel_prompt_trace.core.pieces import Piece, Placed
@@ -38,23 +38,28 @@ def assign(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
 
     Cut texts are placed by their recorded offsets alone. A JSON value stands in no text.
     """
-    if (placed := evident(segments, pieces, ordered=ordered)) is not None:
-        return placed
+    found = evident(segments, pieces, ordered=ordered)
+    if isinstance(found, tuple):
+        return found
     board, left = _begin(segments, pieces, ordered=ordered)
-    row, places = _row(board, left)
-    if places is not None:
-        forced = without_choice(board.texts, [pieces[index].text or "" for index in row], places)
-        _take(board, row, [place if one else None for place, one in zip(places, forced, strict=True)])
+    row = _row(board, left)
+    order = found if len(row) == len(pieces) else None
+    if order is None and row:
+        texts = [pieces[index].text or "" for index in row]
+        order = in_a_row(board.texts, texts) or in_order(board.texts, texts)
+    if order is not None:
+        _take(board, row, [place if one else None for place, one in zip(order.places, order.forced, strict=True)])
     absent = _search(board, left)
-    if any(place is not None and board.placed[index] is None for index, place in zip(row, places or (), strict=False)):
-        # The declared order has room for all of them: longer before shorter was the wrong guess.
+    if order is not None and any(
+        place is not None and board.placed[index] is None for index, place in zip(row, order.places, strict=True)
+    ):  # the declared order has room for all of them: longer before shorter was the wrong guess
         board, left = _begin(segments, pieces, ordered=ordered)
-        _take(board, row, places or ())
+        _take(board, row, order.places)
         absent = _search(board, left)
     tell_apart(board, absent)
     return tuple(
-        found if found is not None else Placed(piece, "unlocatable", note=board.notes.get(index, ""))
-        for index, (piece, found) in enumerate(zip(pieces, board.placed, strict=True))
+        placed if placed is not None else Placed(piece, "unlocatable", note=board.notes.get(index, ""))
+        for index, (piece, placed) in enumerate(zip(pieces, board.placed, strict=True))
     )
 
 
@@ -72,18 +77,11 @@ def _begin(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
     return board, [index for index in by_rank if board.placed[index] is None and index not in wholes]
 
 
-def _row(board: Board, left: list[int]) -> tuple[list[int], list[Place | None] | None]:
-    """The pieces whose order says something, and a place for each where there is one in that order."""
+def _row(board: Board, left: list[int]) -> list[int]:
+    """The pieces whose order says something: none where some are recorded, which says more."""
     if not board.ordered or board.anchors:
-        return [], None
-    own = [
-        n for n in sorted(left) if not (board.pieces[n].inline or board.pieces[n].offered or not board.pieces[n].text)
-    ]
-    places = in_a_row(board.texts, [board.pieces[index] for index in own])
-    if places is not None:
-        _take(board, own, places)
-        return [], None
-    return own, leftmost(board.texts, [board.pieces[index].text or "" for index in own])
+        return []
+    return [n for n in sorted(left) if (piece := board.pieces[n]).text and not (piece.inline or piece.offered)]
 
 
 def _take(board: Board, row: Sequence[int], places: Sequence[Place | None]) -> None:

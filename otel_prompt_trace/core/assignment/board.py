@@ -65,7 +65,7 @@ class Board:
     def give_back(self, index: int, segment: int, start: int) -> None:
         """Undo :meth:`take` of a piece that is not inline."""
         self.placed[index] = None
-        self.taken.remove(segment, start, start + self.pieces[index].length)
+        self.taken.remove(segment, start)
         at = bisect_left(self.anchors, (index,))
         if at < len(self.anchors) and self.anchors[at][0] == index:
             del self.anchors[at]
@@ -120,10 +120,14 @@ class Board:
         return splits_word(body, start, end) and is_word(body[start:end])
 
 
+_NOTHING = (None, None, None, None)
+
+
 def _content(piece: Piece) -> tuple[Any, ...]:
     """All that tells two pieces apart, in a form that has an order."""
     names = (piece.text or "", piece.producer, piece.source_id or "", piece.source_id is None, piece.trust)
-    numbers = [-1 if number is None else number for number in (piece.segment, piece.start, piece.end, piece.chars)]
+    given = (piece.segment, piece.start, piece.end, piece.chars)
+    numbers = () if given == _NOTHING else tuple(-1 if number is None else number for number in given)
     return *names, piece.policy, piece.inline, piece.blank, piece.hmac_sha256 or "", *numbers
 
 

@@ -7,37 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otel_prompt_trace.core.assignment.board import Place
-from otel_prompt_trace.core.assignment.in_order import leftmost, without_choice
-from otel_prompt_trace.core.assignment.recorded import in_a_row
+from otel_prompt_trace.core.assignment.in_order import Order, in_a_row, in_order
 from otel_prompt_trace.core.pieces import Piece, Placed
 from otel_prompt_trace.core.segments import Segment
 
 
-def evident(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: bool) -> tuple[Placed, ...] | None:
-    """The assignment where each piece stands as recorded, or where the declared order leaves no choice; else None."""
+def evident(
+    segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: bool
+) -> tuple[Placed, ...] | Order | None:
+    """The assignment where each piece stands as recorded, or where the declared order leaves no choice.
+
+    Else what the order says of all of the pieces, so that nobody has to ask again; None where it says nothing.
+    """
     if pieces and pieces[0].segment is not None:
         return _as_recorded(segments, pieces)
     if not ordered:
         return None
+    row = []
     for piece in pieces:
         if not piece.text or piece.inline or piece.offered or piece.value is not None or piece.segment is not None:
             return None
+        row.append(piece.text)
     texts = [segment.text for segment in segments]
-    places: Sequence[Place | None] | None = in_a_row(texts, pieces)
-    if places is None and (places := _in_order(texts, [piece.text or "" for piece in pieces])) is None:
+    order = in_a_row(texts, row) or in_order(texts, row)
+    if order is None:
         return None
-    whole = sum(map(len, texts))
+    return _settled(pieces, row, order, sum(map(len, texts))) or order
+
+
+def _settled(pieces: Sequence[Piece], row: Sequence[str], order: Order, whole: int) -> tuple[Placed, ...] | None:
     placed = []
-    for piece, place in zip(pieces, places, strict=True):
+    for piece, text, place, forced in zip(pieces, row, order.places, order.forced, strict=True):
         if place is None:
             placed.append(Placed(piece, "unlocatable"))
-            continue
-        segment, start = place
-        length = len(piece.text or "")
-        if length == whole:
-            return None  # the whole prompt: it has no place
-        placed.append(Placed(piece, "located", segment, start, start + length))
+        elif forced and len(text) != whole:  # one that is the whole prompt has no place
+            placed.append(Placed(piece, "located", place[0], place[1], place[1] + len(text)))
+        else:
+            return None
+    if None in order.places:
+        found = {text for text, place in zip(row, order.places, strict=True) if place is not None}
+        if any(place is None and text in found for text, place in zip(row, order.places, strict=True)):
+            return None  # declared more often than it stands
     return tuple(placed)
 
 
@@ -61,16 +71,3 @@ def _as_recorded(segments: Sequence[Segment], pieces: Sequence[Piece]) -> tuple[
     if len(placed) == 1 and len(pieces[0].text or "") == sum(len(segment.text) for segment in segments):
         return None  # the whole prompt: it has no place
     return tuple(placed)
-
-
-def _in_order(texts: Sequence[str], row: Sequence[str]) -> list[Place | None] | None:
-    """The places that follow from the order, if every text that stands has just one."""
-    places = leftmost(texts, row)
-    if places is None:
-        return None
-    if None in places:
-        found = {text for text, place in zip(row, places, strict=True) if place is not None}
-        if any(place is None and text in found for text, place in zip(row, places, strict=True)):
-            return None  # declared more often than it stands
-    forced = without_choice(texts, row, places)
-    return places if all(one or place is None for one, place in zip(forced, places, strict=True)) else None

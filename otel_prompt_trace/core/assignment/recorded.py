@@ -1,4 +1,4 @@
-"""Places that are known without a search: by recorded offsets, verified, or since the pieces are the prompt in a row.
+"""Places that are recorded, verified; and pieces that may have no place, since each would be the whole prompt.
 
 Invariant: no offset counts unless the text stands there; those of a lost text only where characters were cut.
 """
@@ -6,10 +6,9 @@ Invariant: no offset counts unless the text stands there; those of a lost text o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
-from otel_prompt_trace.core.assignment.board import Board, Place
-from otel_prompt_trace.core.pieces import Piece, Placed
+from otel_prompt_trace.core.assignment.board import Board
+from otel_prompt_trace.core.pieces import Placed
 
 WHOLE_PROMPT = "one piece is the whole prompt: that says nothing about its parts"
 
@@ -55,20 +54,3 @@ def _was_cut(board: Board, segment: int, start: int, end: int) -> bool:
     cuts = board.segments[segment].cuts
     at = bisect_left(cuts, (end,))
     return at > 0 and cuts[at - 1][1] > start
-
-
-def in_a_row(texts: Sequence[str], pieces: Sequence[Piece]) -> list[Place] | None:
-    """The places of pieces that are, one after another, all of the texts."""
-    if sum(piece.length for piece in pieces) != sum(map(len, texts)):
-        return None
-    places: list[Place] = []
-    at, reached = 0, 0
-    for piece in pieces:
-        text = piece.text
-        while at < len(texts) and reached == len(texts[at]):
-            at, reached = at + 1, 0
-        if not text or at == len(texts) or not texts[at].startswith(text, reached):
-            return None
-        places.append((at, reached))
-        reached += len(text)
-    return places

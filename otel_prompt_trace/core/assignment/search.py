@@ -25,7 +25,8 @@ class Search:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._reached: dict[str, Place] = {}  # by text: nothing is free before this place
+        self._places: dict[str, Iterator[Place]] = {}  # by text: the free ones that were not looked at yet
+        self._exhausted: set[str] = set()  # texts of which no place is left
         self.absent: set[str] = set()  # texts that stand nowhere
         self._letters: Letters | None = None  # of the prompt, when a first text was not found
         row = [index for index, piece in enumerate(board.pieces) if piece.text and not piece.inline]
@@ -39,10 +40,7 @@ class Search:
         if text is None:
             return
         found: Place | None = None
-        if self._letters is not None and text not in self._reached and self._letters.lack(text):
-            self.absent.add(text)
-            self._reached[text] = board.end
-        if self._reached.get(text) != board.end:  # else its like was searched for in vain, and nothing was freed since
+        if text not in self._exhausted and not self._is_absent(text):
             found = self._between_neighbours(index, text) if board.ordered else None
             found = found or self._anywhere(text)
         if found is not None:
@@ -82,23 +80,38 @@ class Search:
             first = first or (segment, start)
         return first
 
+    def _is_absent(self, text: str) -> bool:
+        if self._letters is None or text in self._places or not self._letters.lack(text):
+            return False
+        self.absent.add(text)
+        self._exhausted.add(text)
+        return True
+
     def _anywhere(self, text: str) -> Place | None:
-        """The first free place; what was found taken for one piece is not looked at again for the next."""
-        board, fresh = self._board, text not in self._reached
-        start = self._reached.get(text, (0, 0))
-        self._reached[text] = board.end
-        jumps = board.jumps
-        found = self._first_word(text, self._remembered(text, start))
-        if fresh and board.jumps == jumps:  # not even one that is taken
-            self.absent.add(text)
-            self._letters = self._letters or Letters(board.texts)
+        """The first free place; what was looked at for one piece is not looked at again for its like."""
+        board, jumps = self._board, self._board.jumps
+        fresh = text not in self._places
+        if fresh:
+            self._places[text] = self._in_turn(text)
+        found = next(self._places[text], None)
+        if found is None:
+            self._exhausted.add(text)
+            if fresh and board.jumps == jumps:  # not even a place that is taken
+                self.absent.add(text)
+                self._letters = self._letters or Letters(board.texts)
         return found
 
-    def _remembered(self, text: str, start: Place) -> Iterator[Place]:
-        for number, place in enumerate(self._board.free(text, start, self._board.end)):
-            if number == 0:
-                self._reached[text] = place
-            yield place
+    def _in_turn(self, text: str) -> Iterator[Place]:
+        """The free places, those last where a bare word is a part of a longer one."""
+        board, word, fragments = self._board, is_word(text), []
+        for segment, start in board.free(text, (0, 0), board.end):
+            if word and splits_word(board.texts[segment], start, start + len(text)):
+                fragments.append((segment, start))
+            else:
+                yield segment, start
+        for segment, start in fragments:
+            if board.is_free(text, segment, start):
+                yield segment, start
 
     def move_fragments(self, searched: list[int]) -> None:
         """Bare words that were found only inside longer words and touch no other piece stand elsewhere, or nowhere."""
@@ -109,9 +122,9 @@ class Search:
                 continue
             segment, start, end = placed.segment or 0, placed.start or 0, placed.end or 0
             if board.splits_word(segment, start, end) and not board.taken.touches(segment, start, end):
-                moved.append((index, segment, start, end))
-        for index, segment, start, end in moved:
-            board.taken.remove(segment, start, end)
+                moved.append((index, segment, start))
+        for index, segment, start in moved:
+            board.taken.remove(segment, start)
             board.placed[index] = None
             board.notes[index] = INSIDE_A_WORD
         if moved:  # what they had taken is free again, for others as well
