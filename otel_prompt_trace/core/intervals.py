@@ -14,7 +14,11 @@ class Intervals:
 
     def add(self, segment: int, start: int, end: int) -> None:
         """Take [start, end)."""
-        insort(self._starts[segment], start)
+        starts = self._starts[segment]
+        if not starts or start > starts[-1]:  # mostly from left to right
+            starts.append(start)
+        else:
+            insort(starts, start)
         self._ends[segment][start] = end
 
     def remove(self, segment: int, start: int) -> None:

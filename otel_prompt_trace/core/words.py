@@ -7,7 +7,7 @@ from otel_prompt_trace.core.text import FILLER
 
 def is_word(text: str) -> bool:
     """Whether a text is one bare word: it can then be found inside a longer one by accident."""
-    return text.isalnum() or (" " not in text and all(_in_word(char) for char in text))
+    return " " not in text and (text.isalnum() or all(_in_word(char) for char in text))
 
 
 def splits_word(body: str, start: int, end: int) -> bool:

@@ -56,11 +56,15 @@ class Board:
             return
         self.taken.add(segment, start, end)
         if self.ordered:
-            at = bisect_left(self.anchors, (index,))
-            before = self.anchors[at - 1][1:] if at else (-1, -1, -1)
-            after = self.anchors[at][1:3] if at < len(self.anchors) else self.end
-            if (before[0], before[2]) <= (segment, start) and (segment, start) < after:  # a moved piece is no anchor
-                self.anchors.insert(at, (index, segment, start, end))
+            self._anchor(index, segment, start, end)
+
+    def _anchor(self, index: int, segment: int, start: int, end: int) -> None:
+        anchors = self.anchors
+        at = len(anchors) if not anchors or anchors[-1][0] < index else bisect_left(anchors, (index,))
+        before = anchors[at - 1][1:] if at else (-1, -1, -1)
+        after = anchors[at][1:3] if at < len(anchors) else self.end
+        if (before[0], before[2]) <= (segment, start) and (segment, start) < after:  # a moved piece is no anchor
+            anchors.insert(at, (index, segment, start, end))
 
     def give_back(self, index: int, segment: int, start: int) -> None:
         """Undo :meth:`take` of a piece that is not inline."""
@@ -80,17 +84,17 @@ class Board:
 
         With ``before`` or ``after``, only those that stand between these texts.
         """
-        pattern = before + text + after
+        pattern, ahead, behind, length = before + text + after, len(before), len(after), len(text)
         for segment in range(low[0], min(high[0] + 1, len(self.texts))):
-            body = self.texts[segment]
+            find, overlap = self.texts[segment].find, self.taken.overlap
             position = low[1] if segment == low[0] else 0
-            stop = high[1] if segment == high[0] else len(body)
-            while (at := body.find(pattern, max(0, position - len(before)), stop + len(after))) >= 0:
+            stop = (high[1] if segment == high[0] else len(self.texts[segment])) + behind
+            while (at := find(pattern, position - ahead if position > ahead else 0, stop)) >= 0:
                 self.jumps -= 1
                 if self.jumps <= 0:
                     return
-                start = at + len(before)
-                blocked = self.taken.overlap(segment, start, start + len(text))
+                start = at + ahead
+                blocked = overlap(segment, start, start + length)
                 if blocked is None:
                     yield segment, start
                     position = start + 1
@@ -117,7 +121,7 @@ class Board:
     def splits_word(self, segment: int, start: int, end: int) -> bool:
         """Whether a bare word stands there as a part of a longer one."""
         body = self.texts[segment]
-        return splits_word(body, start, end) and is_word(body[start:end])
+        return is_word(body[start:end]) and splits_word(body, start, end)
 
 
 _NOTHING = (None, None, None, None)

@@ -40,7 +40,7 @@ class Search:
         if text is None:
             return
         found: Place | None = None
-        if text not in self._exhausted and not self._is_absent(text):
+        if text not in self._exhausted and (self._letters is None or not self._is_absent(text)):
             found = self._between_neighbours(index, text) if board.ordered else None
             found = found or self._anywhere(text)
         if found is not None:
@@ -81,7 +81,7 @@ class Search:
         return first
 
     def _is_absent(self, text: str) -> bool:
-        if self._letters is None or text in self._places or not self._letters.lack(text):
+        if text in self._places or self._letters is None or not self._letters.lack(text):
             return False
         self.absent.add(text)
         self._exhausted.add(text)
@@ -92,7 +92,8 @@ class Search:
         board, jumps = self._board, self._board.jumps
         fresh = text not in self._places
         if fresh:
-            self._places[text] = self._in_turn(text)
+            free = board.free(text, (0, 0), board.end)
+            self._places[text] = self._in_turn(text, free) if is_word(text) else free
         found = next(self._places[text], None)
         if found is None:
             self._exhausted.add(text)
@@ -101,16 +102,16 @@ class Search:
                 self._letters = self._letters or Letters(board.texts)
         return found
 
-    def _in_turn(self, text: str) -> Iterator[Place]:
-        """The free places, those last where a bare word is a part of a longer one."""
-        board, word, fragments = self._board, is_word(text), []
-        for segment, start in board.free(text, (0, 0), board.end):
-            if word and splits_word(board.texts[segment], start, start + len(text)):
+    def _in_turn(self, word: str, places: Iterator[Place]) -> Iterator[Place]:
+        """The free places of a bare word, those last where it is a part of a longer one."""
+        board, fragments = self._board, []
+        for segment, start in places:
+            if splits_word(board.texts[segment], start, start + len(word)):
                 fragments.append((segment, start))
             else:
                 yield segment, start
         for segment, start in fragments:
-            if board.is_free(text, segment, start):
+            if board.is_free(word, segment, start):
                 yield segment, start
 
     def move_fragments(self, searched: list[int]) -> None:
