@@ -23,6 +23,7 @@ from otel_prompt_trace.core.segments import Segment, Split
 SIZES: Final = (10_000, 66_000)
 JOINERS: Final = {"in a row": "", "undeclared joiners": "\n\n"}
 RECORDED, SEARCHED, SCANS = 0.5, 2.0, 100.0
+ORDERED: Final = ("10,000 different pieces",)  # in any order each costs a search of its own, as it does in the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def measure(*, rounds: int = 20, count: int = 100, sizes: Sequence[int] = SIZES,
             pieces = placed([text for _, text in texts(size).pieces()], joiner)
             yield from _typical(f"{size:,} characters, {name}", joiner, pieces, rounds, count)
     for name, (prompt, declared) in hard(times).items():
-        for ordered in (True, False):
+        for ordered in (True, False) if name not in ORDERED else (True,):
             what = f"{name}, {'in order' if ordered else 'in any order'}"
             found = _compare_hard(prompt, declared, ordered, rounds)
             yield _row(what, "scan", prompt, declared, found, SCANS)
@@ -111,9 +112,7 @@ def hard(times: int = 1) -> dict[str, tuple[str, list[Piece]]]:
     """Prompts that nobody writes and anybody can send, and many pieces; each with what is declared."""
     said, many, letters = "Thank you.", 10_000 // times, "a" * (300_000 // times)
     lengths = range(1, 500 // times)
-    chunks = [
-        text.replace("\n", f" {n}.\n") for n in range(0, 200 // times, 8) for _, text in texts(8_000).prompts[n // 8]
-    ]
+    chunks = [f"{text}{n}." for n, prompt in enumerate(texts(8_000).prompts) for _, text in prompt][: 200 // times]
     edited = [text[:500] + "~" + text[501:] for text in chunks]
     return {
         "200 pieces": ("\n---\n".join(chunks), _pieces(chunks)),

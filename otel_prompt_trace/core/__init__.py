@@ -7,7 +7,7 @@ Read it in this order:
   events as stored, and what a policy takes out of them.
 - ``record``: what is read back. ``sightings`` and ``conventions``: what spans, hooks and log records tell of a call.
 - ``pieces``, ``prompt`` and ``segments``: who put what where. ``assignment`` (with ``intervals`` and ``words``) and
-  ``census``: who owns which character.
+  ``census``: who owns which character. ``overlaps``: what of it is said twice.
 - ``verdict``, ``derive``, ``usage``, ``checks`` and ``grade``: what may be said of it. ``published``: how
   it is printed.
 """

@@ -14,6 +14,7 @@ from typing import Any
 
 from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, assign
 from otel_prompt_trace.core.bodies.blobs import same
+from otel_prompt_trace.core.overlaps import Overlaps, overlaps
 from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.segments import Outside, Segment, Split, split
@@ -96,6 +97,10 @@ class Census:
         for owner, _, start, end in _owners(self.pieces):
             owned[owner.producer] = owned.get(owner.producer, 0) + end - start
         return owned
+
+    def overlaps(self) -> Overlaps:
+        """Of these, the characters that are the text of another declared piece as well: history inside history."""
+        return overlaps([segment.text for segment in self.segments], self.pieces)
 
 
 def census(prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bool = True) -> Census:
