@@ -128,6 +128,9 @@ class _Trial:
             [at for at in places if board.taken.overlap(at[0], at[1], at[1] + length) is None]
             for places, length in zip(spots, self._lengths, strict=True)
         ]
+        self._begins: set[Place] = set()
+        self._ends: set[Place] = set()
+        self._leave_out_fragments_that_nothing_touches()
         worth = [self._worth(n, self._before.get(index)) for n, index in enumerate(group)]
         self._left = [*accumulate(reversed(worth), initial=0)][::-1]  # from each on, all that could be had
         self._least = sum(self._worth(group.index(n), place) for n, place in before.items())
@@ -165,14 +168,49 @@ class _Trial:
         low = self._chosen[number - 1] if alike else (-1, -1)
         if low is not None:
             length = self._lengths[number]
-            for segment, start in self._spots[number]:
+            for segment, start in self._beside_others_first(number):
                 if (segment, start) > low and self._is_free(segment, start, start + length):
                     self._chosen.append((segment, start))
+                    self._begins.add((segment, start))
+                    self._ends.add((segment, start + length))
                     self._put(number + 1, worth + self._worth(number, (segment, start)))
+                    self._begins.remove((segment, start))
+                    self._ends.remove((segment, start + length))
                     self._chosen.pop()
         self._chosen.append(None)
         self._put(number + 1, worth)
         self._chosen.pop()
+
+    def _beside_others_first(self, number: int) -> list[Place]:
+        """The spots of a piece; of a bare word first those where it touches what is placed, and so may stand."""
+        if not self._words[number]:
+            return self._spots[number]
+        length = self._lengths[number]
+        return sorted(self._spots[number], key=lambda at: not self._touches(at[0], at[1], at[1] + length))
+
+    def _touches(self, segment: int, start: int, end: int) -> bool:
+        if (segment, end) in self._begins or (segment, start) in self._ends:
+            return True
+        return self._board.taken.touches(segment, start, end)
+
+    def _leave_out_fragments_that_nothing_touches(self) -> None:
+        """A bare word may stand in a longer one only beside a piece: here, beside a place where another may stand."""
+        for _ in range(2):  # what is left out may have been all that another touched
+            begins = [set(places) for places in self._spots]
+            ends = [
+                {(segment, start + length) for segment, start in places}
+                for places, length in zip(self._spots, self._lengths, strict=True)
+            ]
+            for number, length in enumerate(self._lengths):
+                if self._words[number]:
+                    self._spots[number] = [
+                        (segment, start)
+                        for segment, start in self._spots[number]
+                        if not self._board.splits_word(segment, start, start + length)
+                        or self._board.taken.touches(segment, start, start + length)
+                        or any((segment, start + length) in b for n, b in enumerate(begins) if n != number)
+                        or any((segment, start) in e for n, e in enumerate(ends) if n != number)
+                    ]
 
     def _is_free(self, segment: int, start: int, end: int) -> bool:
         return not any(
@@ -182,17 +220,13 @@ class _Trial:
 
     def _all_may_stand(self) -> bool:
         """Whether every bare word that was put inside a longer one touches another piece."""
-        spans = [
-            (*at, at[1] + length) for at, length in zip(self._chosen, self._lengths, strict=True) if at is not None
-        ]
-        begins = {(segment, start) for segment, start, _ in spans}
-        ends = {(segment, end) for segment, _, end in spans}
-        for segment, start, end in spans:
-            if (segment, end) in begins or (segment, start) in ends:
-                continue
-            if self._board.splits_word(segment, start, end) and not self._board.taken.touches(segment, start, end):
-                return False
-        return True
+        return all(
+            at is None
+            or not word
+            or self._touches(at[0], at[1], at[1] + length)
+            or not self._board.splits_word(at[0], at[1], at[1] + length)
+            for at, length, word in zip(self._chosen, self._lengths, self._words, strict=True)
+        )
 
 
 _COVERED, _OWN = 48, 24  # bits: what covers more is worth more, whatever else
