@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, Place, occurrences
+from otel_prompt_trace.core.assignment.board import AMBIGUOUS, JUMPS, Board, occurrences
 from otel_prompt_trace.core.assignment.evident import evident
 from otel_prompt_trace.core.assignment.in_order import in_a_row, in_order
 from otel_prompt_trace.core.assignment.inline import InlineSearch
@@ -48,13 +48,13 @@ def assign(segments: Sequence[Segment], pieces: Sequence[Piece], *, ordered: boo
         texts = [pieces[index].text or "" for index in row]
         order = in_a_row(board.texts, texts) or in_order(board.texts, texts)
     if order is not None:
-        _take(board, row, [place if one else None for place, one in zip(order.places, order.forced, strict=True)])
+        board.take_row(row, [place if one else None for place, one in zip(order.places, order.forced, strict=True)])
     absent = _search(board, left)
     if order is not None and any(
         place is not None and board.placed[index] is None for index, place in zip(row, order.places, strict=True)
     ):  # the declared order has room for all of them: longer before shorter was the wrong guess
         board, left = _begin(segments, pieces, ordered=ordered)
-        _take(board, row, order.places)
+        board.take_row(row, order.places)
         absent = _search(board, left)
     tell_apart(board, absent)
     return tuple(
@@ -82,12 +82,6 @@ def _row(board: Board, left: list[int]) -> list[int]:
     if not board.ordered or board.anchors:
         return []
     return [n for n in sorted(left) if (piece := board.pieces[n]).text and not (piece.inline or piece.offered)]
-
-
-def _take(board: Board, row: Sequence[int], places: Sequence[Place | None]) -> None:
-    for index, place in zip(row, places, strict=True):
-        if place is not None:
-            board.take(index, *place)
 
 
 def _search(board: Board, left: list[int]) -> set[str]:

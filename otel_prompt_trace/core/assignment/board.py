@@ -20,6 +20,8 @@ JUMPS = 8_000  # occurrences looked at before a search gives up and says "ambigu
 JUMPS_A_PIECE, CHARS_A_JUMP = 4, 32
 AMBIGUOUS = "ambiguous: too many overlapping occurrences to tell apart"
 
+_NOTHING = (None, None, None, None)
+
 Place: TypeAlias = "tuple[int, int]"  # segment and start
 
 
@@ -43,8 +45,13 @@ class Board:
     def rank(self, index: int) -> tuple[Any, ...]:
         """What was declared before what is inferred, then longer before shorter; a tie is broken by content alone."""
         piece = self.pieces[index]
-        rank = piece.inferred, -piece.length, piece.offered
-        return (*rank, index) if self.ordered else (*rank, *_content(piece), index)
+        if self.ordered:
+            return piece.inferred, -piece.length, piece.offered, index
+        given = (piece.segment, piece.start, piece.end, piece.chars)
+        numbers = () if given == _NOTHING else tuple(-1 if number is None else number for number in given)
+        flags = piece.inline, piece.blank, piece.source_id is None
+        names = piece.producer, piece.source_id or "", piece.trust, piece.policy, piece.hmac_sha256 or ""
+        return piece.inferred, -piece.length, piece.offered, piece.text or "", names, flags, numbers, index
 
     def take(self, index: int, segment: int, start: int) -> None:
         """Locate a piece there; whoever asks has made sure that it stands there and that nothing else does."""
@@ -57,6 +64,16 @@ class Board:
         self.taken.add(segment, start, end)
         if self.ordered:
             self._anchor(index, segment, start, end)
+
+    def take_row(self, indexes: Sequence[int], places: Sequence[Place | None]) -> None:
+        """Locate pieces whose places follow one another in the declared order, when nothing else is placed."""
+        for index, place in zip(indexes, places, strict=True):
+            if place is not None:
+                piece, (segment, start) = self.pieces[index], place
+                end = start + piece.length
+                self.placed[index] = Placed(piece, "located", segment, start, end)
+                self.taken.add(segment, start, end)
+                self.anchors.append((index, segment, start, end))
 
     def _anchor(self, index: int, segment: int, start: int, end: int) -> None:
         anchors = self.anchors
@@ -122,17 +139,6 @@ class Board:
         """Whether a bare word stands there as a part of a longer one."""
         body = self.texts[segment]
         return is_word(body[start:end]) and splits_word(body, start, end)
-
-
-_NOTHING = (None, None, None, None)
-
-
-def _content(piece: Piece) -> tuple[Any, ...]:
-    """All that tells two pieces apart, in a form that has an order."""
-    names = (piece.text or "", piece.producer, piece.source_id or "", piece.source_id is None, piece.trust)
-    given = (piece.segment, piece.start, piece.end, piece.chars)
-    numbers = () if given == _NOTHING else tuple(-1 if number is None else number for number in given)
-    return *names, piece.policy, piece.inline, piece.blank, piece.hmac_sha256 or "", *numbers
 
 
 def occurrences(texts: Sequence[str], text: str) -> Iterator[Place | None]:

@@ -36,6 +36,10 @@ def evident(
 
 
 def _settled(pieces: Sequence[Piece], row: Sequence[str], order: Order, whole: int) -> tuple[Placed, ...] | None:
+    if None in order.places:
+        found = {text for text, place in zip(row, order.places, strict=True) if place is not None}
+        if any(place is None and text in found for text, place in zip(row, order.places, strict=True)):
+            return None  # declared more often than it stands
     placed = []
     for piece, text, place, forced in zip(pieces, row, order.places, order.forced, strict=True):
         if place is None:
@@ -44,10 +48,6 @@ def _settled(pieces: Sequence[Piece], row: Sequence[str], order: Order, whole: i
             placed.append(Placed(piece, "located", place[0], place[1], place[1] + len(text)))
         else:
             return None
-    if None in order.places:
-        found = {text for text, place in zip(row, order.places, strict=True) if place is not None}
-        if any(place is None and text in found for text, place in zip(row, order.places, strict=True)):
-            return None  # declared more often than it stands
     return tuple(placed)
 
 

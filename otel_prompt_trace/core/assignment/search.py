@@ -119,7 +119,7 @@ class Search:
         board, moved = self._board, []
         for index in searched:
             placed = board.placed[index]
-            if placed is None or placed.state != "located":
+            if placed is None or placed.state != "located" or not is_word(board.pieces[index].text or " "):
                 continue
             segment, start, end = placed.segment or 0, placed.start or 0, placed.end or 0
             if board.splits_word(segment, start, end) and not board.taken.touches(segment, start, end):
