@@ -4,6 +4,9 @@ Longer before shorter guesses, and may guess wrong: a text takes the one place o
 as well. Where pieces got no place and all that can move are few, every way of placing them is tried, and the one that
 covers most is taken: then no other covers more. Where there are more of them, those alone are moved that stand in the
 way of one that got no place, and those in their way in turn, up to a few; what is found so is better, not the best.
+Nor is it where the steps run out. But longer before shorter alone covers at least a quarter of what can be covered: a
+piece keeps out only what is no longer than itself, and of that what overlaps its ends and what lies within, less than
+three times its length together.
 
 Invariants: nothing that is recorded moves. What is declared goes before what is inferred, and nothing moves unless more
 is covered. Without an order the result does not depend on the order of the pieces.
