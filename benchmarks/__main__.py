@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks spans``, ``python -m benchmarks wire``, ``python -m benchmarks calls``."""
+"""The command: ``python -m benchmarks spans``, ``… wire``, ``… calls``, ``… census``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import calls, gil, spans, wire
+from benchmarks import calls, census, gil, spans, wire
 from benchmarks.measuring import CLOCKS
 
 
@@ -35,7 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--calls", type=int, default=80, help="calls a round (%(default)s)")
     command.add_argument("--peers", action="store_true", help="in an environment with the peers, made where it is not")
     command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command = commands.add_parser(
+        "census", help="what a census costs, against the find loop and one scan of the prompt"
+    )
+    command.add_argument("--rounds", type=int, default=20, help="rounds of each variant (%(default)s)")
+    command.add_argument("--count", type=int, default=100, help="censuses of a typical prompt a round (%(default)s)")
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
     given = parser.parse_args(arguments)
+    if given.command == "census":
+        counted = census.measure(rounds=given.rounds, count=given.count)
+        return _print_json(counted) if given.json else _print_table(_census_table(counted))
     if given.command == "calls":
         if given.peers:
             return _with_peers([argument for argument in arguments or sys.argv[1:] if argument != "--peers"])
@@ -61,7 +70,7 @@ def _with_peers(arguments: list[str]) -> int:
     return subprocess.run(command, check=False).returncode  # noqa: S603 - ours
 
 
-def _print_json(rows: Iterable[spans.Row | wire.Row | calls.Cost | calls.Target | str]) -> int:
+def _print_json(rows: Iterable[spans.Row | wire.Row | calls.Cost | calls.Target | census.Row | str]) -> int:
     for row in rows:
         if isinstance(row, str):  # nothing measured: a remark
             sys.stderr.write(row + "\n")
@@ -124,6 +133,28 @@ def _wire_table(rows: Iterable[wire.Row]) -> Table:
     for row in rows:
         spread = f"{row.low:.2f} to {row.high:.2f}"
         table.add_row(row.what, f"{row.bare_us:,.0f}", f"{row.ours_us:,.0f}", f"{row.ratio:.2f}", spread)
+    return table
+
+
+def _census_table(rows: Iterable[census.Row]) -> Table:
+    table = Table(title="A census, against a find loop (find), or one scan of the prompt in Python (scan)")
+    for heading in (
+        "prompt",
+        "characters",
+        "pieces",
+        "bare µs",
+        "ours µs",
+        "against",
+        "ratio",
+        "quartiles",
+        "bound",
+        "",
+    ):
+        table.add_column(heading, justify="left" if heading in ("prompt", "against", "") else "right")
+    for row in rows:
+        numbers = (f"{row.chars:,}", f"{row.pieces:,}", f"{row.bare_us:,.0f}", f"{row.ours_us:,.0f}", row.against)
+        spread = f"{row.low:.2f} to {row.high:.2f}"
+        table.add_row(row.what, *numbers, f"{row.ratio:.2f}", spread, f"{row.bound:g}", "met" if row.met else "missed")
     return table
 
 

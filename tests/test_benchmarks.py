@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 import otel_prompt_trace as pt
-from benchmarks import calls, gil, spans, wire
+from benchmarks import calls, census, gil, spans, wire
 from benchmarks.measuring import CLOCKS, Work, compare
 from benchmarks.subjects import Open, subjects, texts
+from otel_prompt_trace.core.census import take
+from otel_prompt_trace.core.segments import Segment, Split
 
 ROOT = Path(__file__).parent.parent
 
@@ -169,6 +171,55 @@ def test_calls_without_peers_are_measured() -> None:
     assert len(remarks) + len(costs) == len(subjects("")) + 3
     targets = [row for row in rows if isinstance(row, calls.Target)]
     assert any("memory: p50 above" in row.what for row in targets)
+
+
+def test_a_census_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typical prompts in two ways each against the loop, hard ones in either mode against a scan; each with a bound."""
+    assert set(census.ORDERED) < set(census.hard(50))
+    few = {name: given for name, given in census.hard(50).items() if name in (*census.ORDERED, "200 pieces")}
+    monkeypatch.setattr(census, "hard", lambda _: few)
+    rows = list(census.measure(rounds=2, count=3, sizes=(2_000,), times=50))
+    typical, hard = [row for row in rows if row.against == "find"], [row for row in rows if row.against == "scan"]
+    assert [row.bound for row in typical] == [0.5, 2.0] * len(census.JOINERS)
+    assert [row.what.rpartition(", ")[2] for row in hard] == ["in order", "in any order", "in order"]
+    assert {row.bound for row in hard} == {100.0}
+    for row in rows:
+        assert math.isfinite(row.ratio)
+        assert 0 < row.low <= row.ratio <= row.high
+        assert row.as_json()["met"] is (row.ratio <= row.bound)
+        assert min(row.chars, row.pieces) > 0
+
+
+@pytest.mark.parametrize("joiner", census.JOINERS.values())
+def test_the_loop_and_the_census_find_the_same(joiner: str) -> None:
+    """What is compared is two ways to one result: the same counts, with recorded offsets and by a search."""
+    recorded = census.placed([text for _, text in texts(10_000).pieces()], joiner)
+    prompt = joiner.join(piece.text or "" for piece in recorded)
+    pairs = [(piece.producer, piece.text or "") for piece in recorded]
+    loop = census.find_loop(prompt, pairs)
+    for pieces in (recorded, pairs):
+        found = pt.census(prompt, pieces)
+        assert loop == (found.total, found.covered, found.unaccounted, [p.producer for p in found.unlocatable])
+        assert [(p.start, p.end) for p in found.pieces] == [(piece.start, piece.end) for piece in recorded]
+
+
+def test_a_census_costs_little_more_than_the_loop() -> None:
+    """Far looser than what is measured on a quiet machine: a search that is not needed would show, noise does not."""
+    rows = takewhile(lambda row: row.against == "find", census.measure(rounds=6, count=20, sizes=(10_000,)))
+    assert {row.what: row.ratio for row in rows if row.ratio > 3 * row.bound} == {}
+
+
+@pytest.mark.parametrize("name", census.hard(50))
+def test_hard_prompts_stay_near_linear(name: str) -> None:
+    """As above: a cost that grows with the square of anything is hundreds of times beyond its bound."""
+    prompt, pieces = census.hard()[name]
+    split = Split((Segment("prompt", prompt),))
+    for ordered in (True, False) if name not in census.ORDERED else (True,):
+        began = time.thread_time()
+        census.scan(prompt)
+        scanned = time.thread_time()
+        take(split, pieces, ordered=ordered)
+        assert time.thread_time() - scanned < 5 * census.SCANS * (scanned - began)
 
 
 def test_threads_are_measured() -> None:

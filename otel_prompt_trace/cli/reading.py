@@ -176,7 +176,10 @@ def _show_call(graded: CallGrade) -> None:
     reasons = f" ({', '.join(graded.reasons)})" if graded.reasons else ""
     rows: list[tuple[Any, ...]] = []
     if census is not None:
-        rows = [("located", producer, chars, "") for producer, chars in census.by_producer().items()]
+        nested = census.overlaps().by_producer
+        for producer, chars in census.by_producer().items():
+            again = nested.get(producer)
+            rows.append(("located", producer, chars, f"{again:,} of them other pieces' text too" if again else ""))
         rows += [
             (p.state, p.piece.label, p.piece.length, p.note)
             for p in census.pieces

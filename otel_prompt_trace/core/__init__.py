@@ -8,6 +8,7 @@ Read it in this order:
 - ``record``: what is read back. ``sightings`` and ``conventions``: what spans, hooks and log records tell of a call.
 - ``pieces``, ``prompt``, ``placement`` and ``segments``: who put what where. ``assignment`` (with ``intervals`` and
   ``words``) and ``census``: who owns which character. ``missing``: why a piece was not found, and where it would stand.
+  ``overlaps``: what of it is said twice.
 - ``verdict``, ``again`` and ``derive``, ``checks`` and ``grade``: what may be said of it. ``published``: how
   it is printed.
 - ``packing`` and ``chunks``: which chunks fit, which are there. ``usage``, ``counting``, ``token_identity`` and

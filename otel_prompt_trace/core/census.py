@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, Assignment
+from otel_prompt_trace.core.assignment import AMBIGUOUS, WHOLE_PROMPT, assign
 from otel_prompt_trace.core.bodies.blobs import same
+from otel_prompt_trace.core.overlaps import Overlaps, overlaps
 from otel_prompt_trace.core.pieces import Declared, Piece, Placed, as_pieces
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.segments import Outside, Segment, Split, split
@@ -27,7 +28,7 @@ REASON_OF_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # nobody changes one; a frozen one takes three times as long to make
 class Gap:
     """A maximal run of characters that no piece covers: ``segment[start:end] == text``, in code points."""
 
@@ -97,6 +98,10 @@ class Census:
             owned[owner.producer] = owned.get(owner.producer, 0) + end - start
         return owned
 
+    def overlaps(self) -> Overlaps:
+        """Of these, the characters that are the text of another declared piece as well: history inside history."""
+        return overlaps([segment.text for segment in self.segments], self.pieces)
+
 
 def census(
     prompt: Any, pieces: Iterable[Declared] | None = None, *, ordered: bool = True, explain: bool = True
@@ -150,18 +155,21 @@ def take(
 ) -> Census:
     """The census of a prompt that is split already, beside the JSON values that the model may see."""
     placed = _assign(prompt.segments, pieces, ordered=ordered)
-    placed, parts = _match_visible(placed, _visible(prompt, visible))
+    states = {p.state for p in placed}
+    parts: tuple[Visible, ...] = ()
+    if visible or prompt.outside or "unlocatable" in states:  # a JSON value stands in no text, and may be one of these
+        placed, parts = _match_visible(placed, _visible(prompt, visible))
+        states = {p.state for p in placed}
     gaps = _gaps(prompt.segments, placed)
-    unaccounted = sum(len(gap) for gap in gaps)
-    reasons = {REASON_OF_STATE[p.state] for p in placed if p.state in REASON_OF_STATE}
-    if any(p.note == AMBIGUOUS for p in placed):
+    unaccounted = sum([gap.end - gap.start for gap in gaps])
+    reasons = {REASON_OF_STATE[state] for state in states if state in REASON_OF_STATE}
+    if reasons and any(p.note == AMBIGUOUS for p in placed):
         reasons.add("ambiguous_piece")
-    silent = ("empty", "not_placed", "visible") if prompt.total else ("empty", "not_placed")
-    if all(p.state in silent for p in placed):
+    if states <= ({"empty", "not_placed", "visible"} if prompt.total else {"empty", "not_placed"}):
         reasons.add("no_pieces")
     if any(part.kind == "reference" for part in prompt.outside):
         reasons.add("held_by_reference")
-    if _cut_without_offsets(prompt.segments, gaps):
+    if gaps and _cut_without_offsets(prompt.segments, gaps):
         reasons.add("cut_without_offsets")
     if not all(part.declared for part in parts):
         reasons.add("undeclared_model_visible_part")
@@ -181,45 +189,65 @@ def take(
 
 def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: bool) -> tuple[Placed, ...]:
     """Place the pieces; a producer whose pieces are all there is owns nothing, so that the true parts can be found."""
-    found: dict[int, Placed] = {}
-    left = list(range(len(pieces)))
-    while True:
-        placed = Assignment(segments, [pieces[n] for n in left], ordered=ordered).run()
-        found |= dict(zip(left, placed, strict=True))
-        whole = _sole_producer(segments, placed)
-        if whole is None:
-            return tuple(found[n] for n in range(len(pieces)))
+    placed = assign(segments, pieces, ordered=ordered)
+    whole = _sole_producer(segments, placed)
+    if whole is None:
+        return placed
+    found, left = list(placed), list(range(len(pieces)))
+    while whole is not None:
         for n in left:
             if found[n].producer == whole and found[n].state == "located":
                 found[n] = Placed(pieces[n], "whole_prompt", note=WHOLE_PROMPT)
         left = [n for n in left if pieces[n].producer != whole]
+        placed = assign(segments, [pieces[n] for n in left], ordered=ordered)
+        whole = _sole_producer(segments, placed)
+        for n, p in zip(left, placed, strict=True):
+            found[n] = p
+    return tuple(found)
 
 
 def _sole_producer(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> str | None:
     """The one producer that owns every character but whitespace, or every character where there is nothing else."""
+    alone = next((p.producer for p in placed if _holds_all(segments, p)), None)
+    if alone is not None:
+        return alone
+    owners = set()
+    for piece, segment, start, end in _owners(placed):
+        if not piece.blank and piece.producer not in owners and _is_solid(segments[segment].text, start, end):
+            owners.add(piece.producer)
+            if len(owners) > 1:  # nearly always: nothing is to be counted
+                return None
     content = sum(_solid(segment.text) for segment in segments)
-    for p in placed:  # one piece may hold all of it, whatever rides inside
-        start, end = p.start or 0, p.end or 0
-        if p.segment is None or not end - start >= content > 0:
-            continue
-        if _solid(segments[p.segment].text[start:end]) == content:
-            return p.producer
-    owned: dict[str, int] = {}
+    owned = 0
     for piece, segment, start, end in _owners(placed):
         count = _solid(segments[segment].text[start:end])
         if piece.blank:
             content -= count
-        elif count:
-            owned[piece.producer] = owned.get(piece.producer, 0) + count
-    if len(owned) == 1:
-        ((producer, count),) = owned.items()
-        return producer if count == content else None
-    if owned or content:
+        else:
+            owned += count
+    if owners:
+        return owners.pop() if owned == content else None
+    if content:
         return None
     total = sum(len(segment.text) for segment in segments)
-    alone = {p.producer for p in placed if p.state == "located"}
+    others = {p.producer for p in placed if p.state == "located"}
     covered = sum(end - start for _, _, start, end in _owners(placed))
-    return alone.pop() if len(alone) == 1 and 0 < total == covered else None
+    return others.pop() if len(others) == 1 and 0 < total == covered else None
+
+
+def _holds_all(segments: tuple[Segment, ...], p: Placed) -> bool:
+    """Whether one piece holds all that is no whitespace, whatever rides inside it; mostly one look tells that not."""
+    if p.segment is None or p.start is None or p.end is None:
+        return False
+    text = segments[p.segment].text
+    if _is_solid(text, 0, p.start) or _is_solid(text, p.end, len(text)) or not _is_solid(text, p.start, p.end):
+        return False
+    return not any(_is_solid(s.text, 0, len(s.text)) for n, s in enumerate(segments) if n != p.segment)
+
+
+def _is_solid(text: str, start: int, end: int) -> bool:
+    """Whether any of these characters is no whitespace; mostly the first is none, and nothing is copied."""
+    return start < end and not (text[start].isspace() and text[start:end].isspace())
 
 
 def _solid(text: str) -> int:
@@ -263,10 +291,14 @@ def _gaps(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> tuple[Ga
     gaps = []
     for number, segment in enumerate(segments):
         reached = 0
-        for start, end in [*sorted(spans[number]), (len(segment.text), len(segment.text))]:
+        spans[number].sort()
+        for start, end in spans[number]:
             if start > reached:
                 gaps.append(Gap(number, reached, start, segment.text[reached:start], segment.path))
-            reached = max(reached, end)
+            if end > reached:
+                reached = end
+        if reached < len(segment.text):
+            gaps.append(Gap(number, reached, len(segment.text), segment.text[reached:], segment.path))
     return tuple(gaps)
 
 
@@ -274,7 +306,7 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int, int]]
     """Each located piece's own characters: an outer piece gives way where an inline one rides inside it."""
     inner: dict[int | None, list[tuple[int, int]]] = {}
     for p in placed:
-        if p.state == "located" and p.piece.inline and p.start is not None and p.end is not None:
+        if p.piece.inline and p.state == "located" and p.start is not None and p.end is not None:
             inner.setdefault(p.segment, []).append((p.start, p.end))
     for spans in inner.values():
         spans.sort()
@@ -296,6 +328,8 @@ def _owners(placed: tuple[Placed, ...]) -> Iterable[tuple[Piece, int, int, int]]
 
 def _cut_without_offsets(segments: tuple[Segment, ...], gaps: tuple[Gap, ...]) -> bool:
     """Whether a cut part of the prompt lies outside every located piece: nobody can say whose it was."""
+    if not any(segment.cuts for segment in segments):
+        return False
     for gap in gaps:
         cuts = segments[gap.segment].cuts
         at = bisect_left(cuts, (gap.end,))

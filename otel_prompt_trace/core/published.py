@@ -103,7 +103,8 @@ def _census(grade: CallGrade) -> dict[str, Any]:
     census = grade.census
     if census is None:
         return {}
-    return {
+    overlaps = census.overlaps()
+    shape: dict[str, Any] = {
         "total": census.total,
         "covered": census.covered,
         "unaccounted": census.unaccounted,
@@ -114,6 +115,9 @@ def _census(grade: CallGrade) -> dict[str, Any]:
         "by_producer": census.by_producer(),
         "gaps": [{"path": gap.path, "start": gap.start, "end": gap.end} for gap in census.gaps],
     }
+    if overlaps.by_producer:  # of what each owns, what other pieces say as well
+        shape["overlap_by_producer"] = overlaps.by_producer
+    return shape
 
 
 def _tokens(grade: CallGrade) -> dict[str, Any]:

@@ -37,6 +37,7 @@ OPEN = (
     "no_prompt",
 )
 GAP = "gap"
+_ALL = (*BROKEN, *OPEN, GAP)
 
 
 def verdict(reasons: Iterable[str]) -> Verdict:
@@ -46,7 +47,7 @@ def verdict(reasons: Iterable[str]) -> Verdict:
         ValueError: a reason that no rule knows: a new reason must be given its place here first.
     """
     given = set(reasons)
-    strange = given - {*BROKEN, *OPEN, GAP}
+    strange = given.difference(_ALL)
     if strange:
         raise ValueError(f"unknown reasons: {', '.join(sorted(strange))}")
     if given.intersection(BROKEN):
@@ -59,7 +60,7 @@ def verdict(reasons: Iterable[str]) -> Verdict:
 def in_order(reasons: Iterable[str]) -> tuple[str, ...]:
     """The reasons in the order of the rules, each once."""
     given = set(reasons)
-    return tuple(reason for reason in (*BROKEN, *OPEN, GAP) if reason in given)
+    return tuple([reason for reason in _ALL if reason in given]) if given else ()
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:

@@ -9,7 +9,9 @@ LONGEST_WORD = 100  # characters; a run of a million letters is no word, and eac
 
 def is_word(text: str) -> bool:
     """Whether a text is one bare word: it can then be found inside a longer one by accident."""
-    return len(text) <= LONGEST_WORD and all(_in_word(char) for char in text)
+    if len(text) > LONGEST_WORD or " " in text:
+        return False
+    return text.isalnum() or all(_in_word(char) for char in text)
 
 
 def splits_word(body: str, start: int, end: int) -> bool:

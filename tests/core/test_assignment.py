@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from otel_prompt_trace.core.assignment import Assignment
+from otel_prompt_trace.core.assignment import assign
 from otel_prompt_trace.core.census import Census, census, take
 from otel_prompt_trace.core.pieces import Piece, Placed
 from otel_prompt_trace.core.segments import Segment, Split
@@ -75,10 +75,10 @@ prompts = st.lists(bodies, max_size=3)
 def test_whatever_is_declared_the_result_is_sound(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Overlap-free, verified, one result per piece in its order, and the same again for the same arguments."""
     segments = [Segment(f"messages[{n}].content", text) for n, text in enumerate(texts)]
-    placed = Assignment(segments, pieces, ordered=ordered).run()
+    placed = assign(segments, pieces, ordered=ordered)
     assert [p.piece for p in placed] == pieces
     assert_sound(texts, placed)
-    assert Assignment(segments, pieces, ordered=ordered).run() == placed
+    assert assign(segments, pieces, ordered=ordered) == placed
 
 
 @given(prompts, st.lists(any_piece(), max_size=6), st.randoms(use_true_random=False))
@@ -100,7 +100,7 @@ def test_without_an_order_the_order_of_declaration_changes_nothing(
 def test_a_text_that_stands_free_is_found(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Loud is not enough: an ordinary piece is given up only where every occurrence is taken or part of a word."""
     segments = [Segment(str(n), text) for n, text in enumerate(texts)]
-    placed = Assignment(segments, pieces, ordered=ordered).run()
+    placed = assign(segments, pieces, ordered=ordered)
     taken = {
         (p.segment, n)
         for p in placed
