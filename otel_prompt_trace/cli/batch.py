@@ -47,8 +47,8 @@ def census(
 ) -> int:
     """Join archived spans to payloads and take the census of every call.
 
-    Writes calls.parquet, pieces.parquet, gaps.parquet and joins.parquet with --out. What does not join is named; --json
-    names all of it, the text the first of each sort.
+    Writes calls, pieces, gaps, joins, stages and shapes (.parquet) with --out. What does not join is named, and so are
+    the shapes of what nobody declared; --json names all of it, the text the first of each sort.
     """
     from otel_prompt_trace.batch import run_census
     from otel_prompt_trace.batch.report import COLUMNS

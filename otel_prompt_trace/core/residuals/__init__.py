@@ -1,8 +1,9 @@
 """Residuals across calls: what the gaps of many calls have in common, and who took in what stood as a gap before.
 
-Read it in this order: ``units`` (a text as a row of digests), ``sketch`` (a call without its texts), ``remainder`` (a
-producer that takes whatever nobody else declared), ``clusters`` (the parts of gaps that belong together), ``shapes``
-(constant, growing, on continuing turns, one-off, and the likely cause) and ``suggest`` (the line that declares it).
+Read it in this order: ``units`` (a text as a row of digests), ``sketch`` (a call without its texts); then ``remainder``
+(a producer that takes whatever nobody else declared) with ``memory`` (what it keeps) and ``suspicion`` (what it says);
+and ``parts`` (what a gap is made of), ``clusters`` (parts that belong together), ``shapes`` (constant, continuing,
+growing, one-off, and the likely cause) and ``suggest`` (the line that declares it).
 
 Invariants:
 

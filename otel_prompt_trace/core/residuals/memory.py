@@ -125,3 +125,9 @@ def add(known: set[_Key], item: _Key) -> None:
     """Add to a set, unless it is full."""
     if len(known) < KEYS:
         known.add(item)
+
+
+def join(known: set[_Key], items: set[_Key]) -> None:
+    """Add some to a set, unless it is full."""
+    if len(known) < KEYS:
+        known |= items

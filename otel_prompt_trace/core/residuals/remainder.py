@@ -41,14 +41,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from otel_prompt_trace.core.residuals.memory import ENDS, KEPT, UNITS, Name, Place, Producer, Text, add, kept
+from otel_prompt_trace.core.residuals.memory import ENDS, KEPT, UNITS, Name, Place, Producer, Text, add, join, kept
 from otel_prompt_trace.core.residuals.sketch import Run, Sketch, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence, Suspicion
 from otel_prompt_trace.core.residuals.units import BLANK, solid
 
 FIXED, VARYING, LONG = 20, 40, 60  # characters that are no white space
 NAMES = 3  # names that stand in one call each
-_PRODUCERS = 256  # that are remembered beside one
+_PRODUCERS = 128  # of one call that are remembered together
 _CANDIDATES = 8  # texts that are looked for at one unit
 _ALWAYS = 0.8  # of a producer's calls
 
@@ -154,6 +154,7 @@ class Remainders:
                 gaps.setdefault(run.zone, []).append(run)
             else:
                 pieces.add(run.zone)
+        heard = set(sorted(call.heard)[:_PRODUCERS])
         for zone in [*gaps, *sorted(pieces - gaps.keys())]:
             key = (call.service, zone)
             if zone not in gaps:
@@ -171,8 +172,7 @@ class Remainders:
                         self._gaps[unit.key] = place.last
             while len(self._gaps) > UNITS:
                 self._gaps.popitem(last=False)
-            for producer in call.heard:
-                add(place.heard, producer)
+            join(place.heard, heard)
 
     def _learn_texts(self, call: Sketch, own: list[Run]) -> None:
         """What producers declare, and beside whom. A conversation's first turn is carried on by its history."""
@@ -181,13 +181,12 @@ class Remainders:
         if len(self._groups) > KEPT:
             self._groups.popitem(last=False)
         producers = list(dict.fromkeys(run.producer or "" for run in own))
+        near = set(producers[:_PRODUCERS])
         for producer in producers:
             found = self._producer((call.service, producer))
             found.calls += 1
             found.counted += not opening
-            for other in producers[:_PRODUCERS]:
-                if other != producer:
-                    add(found.beside, other)
+            join(found.beside, near)
         declared: dict[Name, set[int]] = {}
         for run in own:
             name = (call.service, run.producer or "")

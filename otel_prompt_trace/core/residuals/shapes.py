@@ -78,7 +78,7 @@ class Shape:
     example: Spot
 
     def __str__(self) -> str:
-        size = f"{self.chars:,}" if self.least == self.most == self.chars else f"{self.least:,} to {self.most:,}"
+        size = f"{self.most:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
         where = self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
         other = f", {self.texts} texts" if self.shape == "one-off" and self.texts > 1 else ""
         return f"{size} characters, in {self.share:.0%} of calls, {where}, {self.place}{other}"
