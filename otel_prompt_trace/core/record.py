@@ -7,8 +7,10 @@ same record, whoever reads them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import orjson
@@ -153,17 +155,26 @@ class Record:
     projected: tuple[Event, ...] = ()  # read out of what spans, hooks and logs carried; never stored
     foreign: tuple[Event, ...] = ()  # of another trace than the query's own, by whoever joined it: they count nowhere
     waiting: int = 0  # events of ``events`` that were read from the local spool, not yet from the store
+    unreadable: tuple[Event, ...] = field(init=False, repr=False, compare=False)  # of a major version unknown here
+    _by_kind: dict[str, tuple[Event, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sort the readable events by kind, once: each check of each call asks for some of them."""
+        strange = {identity(event) for event in self.foreign}
+        own = (event for event in self.events if identity(event) not in strange)
+        found: dict[str, list[Event]] = {}
+        for event in chain(own, self.projected):
+            kind = event.get("kind")
+            if isinstance(kind, str) and readable(event):
+                found.setdefault(kind, []).append(event)
+        object.__setattr__(self, "unreadable", tuple(event for event in self.events if not readable(event)))
+        self._by_kind.update((kind, tuple(events)) for kind, events in found.items())
 
     @property
     def query(self) -> Event | None:
         """The ``query`` event that began the query; None where it is missing."""
         begun = self.of("query")
         return next((event for event in begun if not event.get("joined")), begun[0] if begun else None)
-
-    @property
-    def unreadable(self) -> tuple[Event, ...]:
-        """Events of a major version that this one does not know: shown raw, not interpreted."""
-        return tuple(event for event in self.events if not readable(event))
 
     @property
     def ends(self) -> tuple[Event, ...]:
@@ -194,9 +205,7 @@ class Record:
 
     def of(self, kind: str) -> tuple[Event, ...]:
         """The readable events of one kind, in order; those that were read out of others last."""
-        strange = {identity(event) for event in self.foreign}
-        events = (*(event for event in self.events if identity(event) not in strange), *self.projected)
-        return tuple(event for event in events if event.get("kind") == kind and readable(event))
+        return self._by_kind.get(kind, ())
 
 
 def project(qid: str, events: Iterable[Event], problems: Sequence[Problem] = (), waiting: int = 0) -> Record:
@@ -238,11 +247,17 @@ def _calls(events: list[Event]) -> Iterable[Call]:
     ids = dict.fromkeys(
         event["call"] for event in events if event["kind"] in ("request", "response") and event.get("call") is not None
     )
-    offered = _offered(events)
+    offered, given = _offered(events), list(_given_back(events))
+    by_call: dict[str, list[Event]] = {}
+    begins: dict[str, int] = {}
+    for at, event in enumerate(events):
+        if (call := event.get("call")) is not None:
+            by_call.setdefault(call, []).append(event)
+            begins.setdefault(call, at)
     for number, call in enumerate(ids, 1):
-        own = [event for event in events if event.get("call") == call]
+        own = by_call[call]
         pieces = [piece_of(event) for event in own if event["kind"] == "piece" and not event.get("left_out")]
-        first = own[0]
+        before = bisect_left(given, begins[call], key=lambda item: item[0])
         yield _as_sent(
             Call(
                 id=as_text(call),
@@ -251,8 +266,8 @@ def _calls(events: list[Event]) -> Iterable[Call]:
                 responses=tuple(event for event in own if event["kind"] == "response"),
                 pieces=tuple(piece for piece in pieces if not piece.offered),
                 offered=tuple(piece for piece in pieces if piece.offered) or offered,
-                inferred=tuple(_inferred(events, first)),
-                seen=sightings(events, call),
+                inferred=tuple(piece for _, piece in given[:before]),
+                seen=sightings(own, call),
                 left_out=tuple(piece_of(e) for e in own if e["kind"] == "piece" and e.get("left_out")),
             )
         )
@@ -300,17 +315,15 @@ def offer_key(piece: Piece) -> OfferKey:
     return piece.producer, piece.source_id, piece.text, piece.hmac_sha256, value
 
 
-def _inferred(events: list[Event], first: Event) -> Iterable[Piece]:
-    """What earlier calls and tools of the query gave back is offered to the calls after them."""
+def _given_back(events: list[Event]) -> Iterable[tuple[int, Piece]]:
+    """What calls and tools of the query gave back, each with its position: it is offered to the calls after it."""
     given: set[tuple[Any, str]] = set()  # an answer may be told of twice: by the wire, and by the application
-    for event in events:
-        if event is first:
-            return
+    for at, event in enumerate(events):
         if event["kind"] == "response" and isinstance(event.get("output"), str):
             if (event.get("call"), event["output"]) in given:
                 continue
             given.add((event.get("call"), event["output"]))
-            yield Piece("model", event["output"], source_id=event.get("call"), offered=True, inferred=True)
+            yield at, Piece("model", event["output"], source_id=event.get("call"), offered=True, inferred=True)
         elif event["kind"] == "tool_call" and isinstance(event.get("result"), str):
             name = None if event.get("name") is None else as_text(event["name"])
-            yield Piece("tool", event["result"], trust="tool", source_id=name, offered=True, inferred=True)
+            yield at, Piece("tool", event["result"], trust="tool", source_id=name, offered=True, inferred=True)

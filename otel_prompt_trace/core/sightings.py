@@ -59,14 +59,16 @@ def projected(events: list[Event]) -> list[Event]:
     """The requests, responses and retrievals that ``content`` events tell of and that are not recorded themselves."""
     found: list[Event] = []
     by_call: dict[Any, list[Event]] = {}
+    own: dict[Any, list[Event]] = {}
     for event in events:
+        own.setdefault(event.get("call"), []).append(event)
         if event["kind"] == "content":
             by_call.setdefault(event.get("call"), []).append(event)
     for call, told in by_call.items():
         if call is None:
             found += [made for event in told for made in _retrieval(event, read_content(event))]
         else:
-            found += _of_call(call, told, [e for e in events if e.get("call") == call])
+            found += _of_call(call, told, own[call])
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -304,3 +305,18 @@ def test_what_a_stranger_tells_under_a_qid_counts_nowhere() -> None:
     assert len(record.of("piece")) == 2
     assert grade(record).verdict == "exact"
     assert set(map(identity, record.foreign)) <= set(map(identity, record.events))
+
+
+def test_a_thousand_calls_of_one_query_cost_about_ten_times_as_much_as_a_hundred() -> None:
+    """An agent's loop: what a call needs of the record is not looked for among all events again and again."""
+
+    def cost(calls: int) -> float:
+        script = Script()
+        for number in range(calls):
+            script.call(f"k{number}", f"Step {number}", {"producer": "user", "text": f"Step {number}"})
+            script("response", call=f"k{number}", finish_reason="stop")
+        begun = time.thread_time()
+        grade(script.record())
+        return time.thread_time() - begun
+
+    assert cost(1_000) < 40 * cost(100)
