@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from otel_prompt_trace.core.census import Census
-from otel_prompt_trace.core.chunks import ids_of, rules_of_dropped
+from otel_prompt_trace.core.chunks import rules_of_dropped
 from otel_prompt_trace.core.diagnosis.manifest import Manifest
 from otel_prompt_trace.core.grade import CallGrade
 from otel_prompt_trace.core.pieces import Piece
@@ -22,7 +22,7 @@ _TEXT_FIELDS = ("text", "content", "page_content", "document")  # of a hit, wher
 def known_ids(record: Record) -> set[str]:
     """Every chunk id that the record names: retrieved, dropped, or a piece's source."""
     sources = (piece.source_id for piece in _pieces(record))
-    return {*ids_of(record.retrieved), *record.dropped, *(source for source in sources if source is not None)}
+    return {*record.chunk_ids, *record.dropped, *(source for source in sources if source is not None)}
 
 
 class Facts:
