@@ -41,8 +41,8 @@ _EVENT = ("model", "evidence", "producer", "source_id", "trust", "name", "score"
 class Room:
     """How many characters of texts a page still has room for."""
 
-    def __init__(self, characters: int = PAGE) -> None:
-        self.left = characters
+    def __init__(self) -> None:
+        self.left = PAGE
 
     def show(self, text: str | CutText, whole: str) -> Html:
         """A text as it stands, or its beginning and how much is left out; ``whole`` is the address of all of it."""
