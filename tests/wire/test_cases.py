@@ -30,7 +30,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import otel_prompt_trace as pt
 from otel_prompt_trace.batch import CensusReport, run_census
 from otel_prompt_trace.core.bodies.runs import rebuild
-from otel_prompt_trace.core.record import Call
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.pipeline.spool import Spool, SpoolFull
 from otel_prompt_trace.records import Records
