@@ -87,18 +87,19 @@ def _print(found: PromptDiff) -> None:
             click.echo(f"\n{printable(change.label)}")
             for line in change.lines:
                 click.echo(printable(line))
-    gaps = [
-        (g.kind, f"{g.gap.path} [{g.gap.start}:{g.gap.end}]", len(g.gap), _holder(g), shorten(g.gap.text))
-        for g in found.gaps
-    ]
+    gaps = [(g.kind, _stands(g), len(g.gap), _holder(g), shorten(g.gap.text)) for g in found.gaps]
     if gaps:
         table(("gap", "", "characters", "", "text"), gaps, title="\ngaps")
     for title, changed in (("model-visible parts", found.parts), ("parameters", found.settings)):
         if changed:
             settings = [(s.name, _value(s.before), _value(s.after)) for s in changed]
             table(("", "before", "after"), settings, title=f"\n{title}")
+    if found.rearranged:
+        click.echo("\nThe same texts, in other messages or in another order.")
     if not found.comparable:
-        click.echo("\nNot all of it can be compared: a prompt is missing, or a text is kept as a digest on one side.")
+        click.echo(
+            "\nNot all of it can be compared: a prompt is missing, or a text was cut, or is a digest on one side."
+        )
     elif not found.different:
         click.echo("\nNothing changed.")
 
@@ -117,6 +118,12 @@ def _where(item: Item | None) -> str:
 def _chars(before: Item | None, after: Item | None) -> str:
     sizes = [f"{item.chars:,}" for item in (before, after) if item is not None]
     return sizes[0] if len(set(sizes)) == 1 else " → ".join(sizes)
+
+
+def _stands(change: GapChange) -> str:
+    place, before = change.gap, change.before
+    here = f"{place.path} [{place.start}:{place.end}]"
+    return here if before is None else f"{before.path} [{before.start}:{before.end}] → {here}"
 
 
 def _holder(change: GapChange) -> str:
@@ -146,6 +153,7 @@ def _as_dict(found: PromptDiff) -> dict[str, Any]:
         "different": found.different,
         "comparable": found.comparable,
         "same": found.same,
+        "rearranged": found.rearranged,
         "pieces": [
             {
                 "kind": c.kind,
@@ -164,6 +172,9 @@ def _as_dict(found: PromptDiff) -> dict[str, Any]:
                 "end": g.gap.end,
                 "text": g.gap.text,
                 "piece": g.piece,
+                "before": None
+                if g.before is None
+                else {"path": g.before.path, "start": g.before.start, "end": g.before.end},
             }
             for g in found.gaps
         ],

@@ -208,9 +208,9 @@ def _assign(segments: tuple[Segment, ...], pieces: Sequence[Piece], *, ordered: 
 
 def _sole_producer(segments: tuple[Segment, ...], placed: tuple[Placed, ...]) -> str | None:
     """The one producer that owns every character but whitespace, or every character where there is nothing else."""
-    alone = next((p.producer for p in placed if _holds_all(segments, p)), None)
-    if alone is not None:
-        return alone
+    alone = [p for p in placed if _holds_all(segments, p)]
+    if alone:  # one may ride inside another; which it is must not depend on the order of the pieces
+        return min(alone, key=lambda p: (-p.piece.length, p.piece.inline, p.producer)).producer
     owners = set()
     for piece, segment, start, end in _owners(placed):
         if not piece.blank and piece.producer not in owners and _is_solid(segments[segment].text, start, end):

@@ -61,9 +61,10 @@ class Load:
             spans = make(self._batch)
             try:
                 taken = exporter.export(spans) is SpanExportResult.SUCCESS
-            except ValueError:  # its channel was closed just now
-                assert self._halt.is_set()
-                return
+            except ValueError:  # gRPC, where the channel was closed between the question above and the call
+                if self._halt.is_set():
+                    return
+                raise
             with self._lock:
                 if taken:
                     self.acknowledged += [f"{span.context.span_id:016x}" for span in spans if span.context]

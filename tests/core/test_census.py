@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -176,6 +177,20 @@ def test_a_whole_prompt_by_recorded_offsets_is_one_too() -> None:
     assert census("whole", [placed]).reasons == ("whole_prompt_piece", "gap")
     cut = Split((Segment("prompt", "\ufffc" * 5, cuts=((0, 5),)),))
     assert "whole_prompt_piece" in take(cut, [Piece("blob", None, chars=5, segment=0, start=0, end=5)]).reasons
+
+
+def test_of_several_pieces_that_hold_all_the_longest_is_set_aside_first() -> None:
+    """One rides inside another: which producer goes first does not depend on the order of the pieces."""
+    pieces = [
+        Piece("outer", " \ncc "),
+        Piece("inner", "\ncc \n", offered=True),
+        Piece("inner", "cc", inline=True, offered=True),
+    ]
+    states = set()
+    for row in permutations(pieces):
+        placed = census(" \ncc \n", row, ordered=False).pieces
+        states.add(tuple(sorted((p.producer, p.piece.text, p.state) for p in placed)))
+    assert len(states) == 1
 
 
 def test_one_piece_a_message_is_not_the_whole_prompt() -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_prompt_trace.core.census import take
 from otel_prompt_trace.core.diff import PieceChange, PromptDiff, diff_calls
 from otel_prompt_trace.core.diff.pairing import Item, largest_in_order, pair
 from otel_prompt_trace.core.diff.texts import edits
 from otel_prompt_trace.core.grade import CallGrade, grade
+from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.segments import Segment, Split, segment
+from otel_prompt_trace.core.text import Cut, CutText
 from tests.core.by_hand import Script
 
 Part = tuple[str, str]  # "producer" or "producer:source id" and a text; "" for a text that nobody declares
@@ -175,12 +180,57 @@ class TestGaps:
         assert told(found) == [("removed", "rag:a")]
         assert [(gap.kind, gap.piece) for gap in found.gaps] == [("appeared", "rag:a")]
 
-    def test_the_same_gap_elsewhere_is_the_same(self) -> None:
-        """And of two equal ones that became three, one appeared."""
+    def test_of_equal_gaps_those_in_the_same_place_are_the_same(self) -> None:
+        """Of two that became three one appeared; one that stands behind another piece now has moved."""
         gap = ("", "\n--\n")
         before, after = call(SYSTEM, gap, A, gap, ASK), call(SYSTEM, gap, A, gap, B, gap, ASK)
         assert [g.kind for g in diff_calls(before, after).gaps] == ["appeared"]
-        assert diff_calls(before, call(SYSTEM, A, gap, B, gap, ASK)).gaps == ()
+        (moved,) = diff_calls(before, call(SYSTEM, A, gap, B, gap, ASK)).gaps
+        assert (moved.kind, moved.before) == ("moved", before.census and before.census.gaps[0])
+
+    def test_the_same_gap_elsewhere_has_moved(self) -> None:
+        """It passed a piece that stayed, or speaks in another role."""
+        note = ("", " Answer in French.")
+        (gap,) = diff_calls(call(SYSTEM, note, A, ASK), call(SYSTEM, A, note, ASK)).gaps
+        assert gap.kind == "moved"
+        (gap,) = diff_calls(chat(("user", note), ("user", ASK)), chat(("system", note), ("user", ASK))).gaps
+        assert gap.kind == "moved"
+
+    def test_the_same_texts_in_other_messages(self) -> None:
+        """Nothing is added, removed or moved, and the prompts are not the same."""
+        one, other = ("", "Be kind. "), ("", "Be brief.")
+        apart = chat(("user", one), ("user", other))
+        for found in (
+            diff_calls(apart, chat(("user", other), ("user", one))),
+            diff_calls(
+                chat(("user", SYSTEM), ("user", one)), chat(("user", ("", "")), ("user", SYSTEM), ("user", one))
+            ),
+        ):
+            assert (found.rearranged, found.pieces, found.gaps, found.exit_code) == (True, (), (), 1)
+
+    def test_what_was_cut_without_a_digest_can_not_be_compared(self) -> None:
+        """As many characters stand there as before; nobody can say whether the same."""
+        redacted = segment("prompt", CutText(("Ask ", Cut(4, "redact"), " for it.")))
+        one = replace(call(ASK), census=take(Split((redacted,)), [Piece("user", " for it.")]))
+        found = diff_calls(one, one)
+        assert (found.different, found.comparable, found.exit_code) == (False, False, 3)
+
+    @given(st.data())
+    @settings(deadline=None, max_examples=300)
+    def test_nothing_changed_only_where_the_prompts_are_the_same(self, data: st.DataObject) -> None:
+        """Whatever is declared of it: another text, another order, another role, or other messages are a change."""
+        words = st.sampled_from(["alpha", "beta", "gamma delta", " ", "\n", "what is said here"])
+        texts = st.lists(words, max_size=3).map("".join)
+        chats = st.lists(st.tuples(st.sampled_from(["user", "system"]), texts), max_size=3)
+        pieces = [Piece(str(n), text) for n, text in enumerate(data.draw(st.lists(words, unique=True, max_size=3)))]
+        before = data.draw(chats)
+        after = data.draw(st.one_of(st.just(before), st.permutations(before), chats))
+
+        def graded(messages: list[tuple[str, str]]) -> CallGrade:
+            segments = (Segment(f"messages[{n}]", text, role) for n, (role, text) in enumerate(messages))
+            return replace(call(ASK), census=take(Split(tuple(segments)), pieces))
+
+        assert diff_calls(graded(before), graded(after)).different == (before != after)
 
 
 class TestBeside:

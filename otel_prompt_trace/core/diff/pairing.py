@@ -35,6 +35,7 @@ class Item:
     state: str
     path: str | None = None
     role: str | None = None
+    segment: int | None = None
     start: int | None = None
     end: int | None = None
 
@@ -75,6 +76,7 @@ def _item(placed: Placed, census: Census) -> Item:
         state=placed.state,
         path=None if segment is None else segment.path,
         role=None if segment is None else segment.role,
+        segment=placed.segment,
         start=placed.start,
         end=placed.end,
     )

@@ -32,7 +32,7 @@ _UNIT = re.compile(
     r"|[\x00-\x20\x7f+]+"
 )
 _OCTET = re.compile(r"%(?:25)*([0-9a-fA-F]{2})")
-_HEX = re.compile(r"\\+[xXuU]([0-9a-fA-F]+)")
+_HEX = re.compile(r"\\[xXuU]([0-9a-fA-F]+)")  # the last backslash alone: a run of them is looked at once
 _GONE = re.compile(rf"[\s\\+{UNSEEN}]+")
 
 

@@ -99,6 +99,18 @@ def test_the_same_text_ten_thousand_times(standing: int) -> None:
     assert reasons < 100 * census
 
 
+@pytest.mark.parametrize("unit", ["\\", "&", "&amp;", "%", "%25", "\\u", "&#", "\u0301", "\xa0", "+", ";", "\0"])
+@pytest.mark.parametrize("end", ["", "n", "u0041"])
+def test_a_run_of_what_begins_an_escape_is_looked_at_once(unit: str, end: str) -> None:
+    """A long run that no escape, or one, follows: never once for each place in it."""
+
+    def cost(length: int) -> float:
+        prompt, missing = unit * (length // len(unit)), unit * (length // 2 // len(unit)) + end + "q"
+        return seconds(lambda: explained(take(split(prompt), [Piece("x", missing)])))
+
+    assert cost(40_000) < 50 * cost(4_000)
+
+
 def test_ten_times_as_much_takes_about_ten_times_as_long() -> None:
     """Prompt and texts together: not their product."""
 
