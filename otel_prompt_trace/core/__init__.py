@@ -7,9 +7,9 @@ Read it in this order:
   ``keys``: under which name it lies in a store.
 - ``parameters``: what each field of a request is. ``bodies`` and ``replies``: requests and answers as they went over
   the wire. ``exchanges`` and ``request_parts``: what they become in an event, and what of it the model saw.
-- ``seal``: from events as captured to events as stored. ``cutting``, ``withheld`` and ``redaction``: what a policy
-  takes out of them; ``credentials``, ``secret_places`` and ``secret_urls``: what never stays. ``beside`` and
-  ``contained``: what weaker evidence adds to a request as sent.
+- ``seal``: from events as captured to events as stored. ``cut_events``, ``cutting``, ``withheld`` and ``redaction``:
+  what a policy takes out of them; ``credentials``, ``secret_places`` and ``secret_urls``: what never stays. ``beside``
+  and ``contained``: what weaker evidence adds to a request as sent.
 - ``record`` and ``call``: what is read back. ``sightings`` and ``conventions``: what spans, hooks and log records tell
   of a call.
 - ``pieces``, ``prompt``, ``placement`` and ``segments``: who put what where. ``rendering``: where it stands in what was

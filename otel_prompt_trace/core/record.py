@@ -16,9 +16,8 @@ import orjson
 
 from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.events import Event, Problem, distinct, identity, readable
-from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.pieces import Piece, piece_of
 from otel_prompt_trace.core.rendering import carry_over
-from otel_prompt_trace.core.seal import piece_of
 from otel_prompt_trace.core.sightings import projected, sightings
 from otel_prompt_trace.core.text import as_text, wrap
 
