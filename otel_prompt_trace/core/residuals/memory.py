@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from otel_prompt_trace.core.residuals.sketch import Run, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence
+from otel_prompt_trace.core.residuals.units import BLANK
 
 ENDS = 64  # units at either end of a text, by which it is known again
 UNITS = 65_536  # of all gaps
@@ -34,6 +35,13 @@ class Place:
     texts: set[int] = field(default_factory=set)
     keys: set[int] = field(default_factory=set)
     heard: set[str] = field(default_factory=set)
+
+    def learn(self, gap: Run) -> None:
+        """A gap stood there."""
+        add(self.texts, gap.key)
+        for unit in gap.units:
+            if unit.key != BLANK:
+                add(self.keys, unit.key)
 
 
 @dataclass(slots=True)
@@ -62,7 +70,8 @@ class Text:
 class Producer:
     """What a producer did.
 
-    ``calls`` are those in which it stands, ``counted`` those among them that count for what it always declares.
+    ``calls`` are those in which it stands, ``counted`` those among them that count for what it always declares, and
+    ``steady`` those with the text that it declared most often.
     ``beside`` are the producers that it stood beside, ``carries`` those whose text it held while they spoke,
     ``holders`` those that hold its own since it fell silent. ``zones`` and ``silent`` are what it took in (under no
     name: what stood as a gap), ``together`` zones that it took in one call, ``stands`` its calls since then, and
@@ -72,6 +81,7 @@ class Producer:
 
     calls: int = 0
     counted: int = 0
+    steady: int = 0
     beside: set[str] = field(default_factory=set)
     carries: set[str] = field(default_factory=set)
     holders: set[str] = field(default_factory=set)

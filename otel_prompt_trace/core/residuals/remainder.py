@@ -19,10 +19,12 @@ nothing. What is suspected is each call in which such a producer stands, from th
 
 Not suspected, since it is what an honest step looks like:
 
-- a producer that was heard beside the gaps, or leaves others: a remainder leaves none;
+- a producer that was heard beside the gaps, unless it always said one text until then; or one that leaves others: a
+  remainder leaves none;
 - a new producer for what stood as a gap in one zone, whether it is always the same text or grows: what ``suggest``
   tells an engineer to declare. Several messages of a dialogue are one zone;
-- a template's fragments, which stand in many zones and are short: names of sources beside them do not count;
+- a template's fragments, which stand in many zones and are short: names of sources beside them do not count. Those
+  of :class:`Prompt` (``literal``) may be long, since they have no other name, as long as they do not vary;
 - a history, which holds the questions, chunks and answers of earlier turns: their producers still speak, or never
   declared the same text in most of their calls, or the history held it while they still did;
 - a new name for one producer's text.
@@ -41,6 +43,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from otel_prompt_trace.core.prompt import LITERAL
 from otel_prompt_trace.core.residuals.memory import ENDS, KEPT, UNITS, Name, Place, Producer, Text, add, join, kept
 from otel_prompt_trace.core.residuals.sketch import Run, Sketch, Zone
 from otel_prompt_trace.core.residuals.suspicion import Evidence, Suspicion
@@ -58,6 +61,7 @@ class Remainders:
 
     def __init__(self) -> None:
         self._places: OrderedDict[tuple[str, Zone], Place] = OrderedDict()
+        self._beside: OrderedDict[tuple[Name, Zone], Place] = OrderedDict()  # for who stood next to a gap himself
         self._producers: OrderedDict[Name, Producer] = OrderedDict()
         self._texts: OrderedDict[tuple[Name, int], Text] = OrderedDict()
         self._at: dict[int, list[Text]] = {}  # texts by their most telling unit
@@ -69,8 +73,10 @@ class Remainders:
         own = [run for run in call.runs if run.producer is not None and not run.inferred]
         for producer in call.heard:
             self._speaks_again(call.service, producer)
+        stood = (run for run in call.runs if run.solid >= FIXED)
+        others = {key for run in stood for key in _without_neighbours(call.service, run)}
         for run in own:
-            self._look(call, run)
+            self._look(call, run, others)
         self._learn_gaps(call)
         self._learn_texts(call, own)
 
@@ -84,20 +90,21 @@ class Remainders:
             if len({found.stands[0] for found in several}) >= NAMES and _suspect(several):
                 pooled[service] = tuple(_evidence(several))
         for name, found in self._producers.items():
-            evidence = tuple(_evidence([found])) if _suspect([found]) else ()
+            suspect = _suspect([found], template=name[1] == LITERAL)
+            evidence = tuple(_evidence([found])) if suspect else ()
             if not evidence and name in once:
                 evidence = pooled.get(name[0], ())
             if evidence:
                 yield from (Suspicion(*stand, name[1], evidence) for stand in found.stands)
 
-    def _look(self, call: Sketch, run: Run) -> None:
-        """What this run takes in of what stood before."""
+    def _look(self, call: Sketch, run: Run, others: set[tuple[Name, Zone]]) -> None:
+        """What this run takes in of what stood before; ``others`` are the places beside a producer that are taken."""
         producer = run.producer or ""
         name = (call.service, producer)
         found = self._producer(name)
         stand = (call.qid, call.call, call.number)
-        place = self._places.get((call.service, run.zone))
-        if place is not None and place.gaps and producer not in place.heard and run.solid >= FIXED:
+        place = self._place(run, name, others)
+        if place is not None and place.gaps and run.solid >= FIXED:
             shared = sum(unit.solid for unit in run.units if unit.key in place.keys)
             if shared * 2 >= run.solid or (place.gaps >= place.others):
                 found.take(run, place, stand)
@@ -116,6 +123,17 @@ class Remainders:
         if (found.zones or found.silent) and found.stands[-1:] != [stand]:
             found.stands.append(stand)
             found.leaves += any(gap.solid >= FIXED for gap in call.gaps)
+
+    def _place(self, run: Run, name: Name, others: set[tuple[Name, Zone]]) -> Place | None:
+        """What stood where this run stands; of who was heard beside it, only if he always said one thing until now."""
+        place = self._places.get((name[0], run.zone))
+        if place is not None and name[1] not in place.heard:
+            return place
+        known = self._producers[name]
+        steady = known.steady > 1 and known.steady >= _ALWAYS * known.counted
+        if not steady or (name, run.key) in self._texts or name[1] == LITERAL:
+            return None
+        return place or (None if (name, run.zone) in others else self._beside.get((name, run.zone)))
 
     def _speaks_again(self, service: str, producer: str) -> None:
         """It was another kind of call that held its text: a summary, say, or a judge's."""
@@ -165,14 +183,28 @@ class Remainders:
             place.gaps += 1
             place.last = (call.qid, call.call)
             for gap in gaps[zone]:
-                add(place.texts, gap.key)
-                for unit in gap.units:
-                    if unit.key != BLANK:
-                        add(place.keys, unit.key)
-                        self._gaps[unit.key] = place.last
+                place.learn(gap)
+                self._gaps.update((unit.key, place.last) for unit in gap.units if unit.key != BLANK)
             while len(self._gaps) > UNITS:
                 self._gaps.popitem(last=False)
             join(place.heard, heard)
+        self._learn_beside(call, gaps)
+
+    def _learn_beside(self, call: Sketch, gaps: dict[Zone, list[Run]]) -> None:
+        """The same for each producer next to a gap: where that gap stands if his own text is left out of account."""
+        found: set[tuple[Name, Zone]] = set()
+        for gap in (gap for row in gaps.values() for gap in row):
+            for key in _without_neighbours(call.service, gap):
+                place = kept(self._beside, key, Place)
+                place.learn(gap)
+                place.last = (call.qid, call.call)
+                place.gaps += key not in found
+                found.add(key)
+        for run in call.runs:
+            key = ((call.service, run.producer or ""), run.zone)
+            if run.producer is not None and key not in found and key in self._beside:
+                self._beside[key].others += 1
+                found.add(key)
 
     def _learn_texts(self, call: Sketch, own: list[Run]) -> None:
         """What producers declare, and beside whom. A conversation's first turn is carried on by its history."""
@@ -195,6 +227,8 @@ class Remainders:
                 text = self._text((name, run.key), run)
                 text.last = (call.qid, call.call)
                 text.counted += not opening
+                found = self._producer(name)
+                found.steady = max(found.steady, text.counted)
         for name, texts in declared.items():
             self._producer(name).declare(call.group, texts)
 
@@ -230,8 +264,11 @@ def suspicions(calls: Iterable[Sketch]) -> list[Suspicion]:
     return list(watch.suspicions())
 
 
-def _suspect(several: list[Producer]) -> bool:
-    """Whether what these took in, as if they were one, is what a remainder takes."""
+def _suspect(several: list[Producer], *, template: bool = False) -> bool:
+    """Whether what these took in, as if they were one, is what a remainder takes.
+
+    A template's texts may be long, and none of its own has another name: it is suspected for what varies alone.
+    """
     if any(found.caught for found in several):
         return True
     zones = {zone for found in several for zone in found.zones}
@@ -241,7 +278,12 @@ def _suspect(several: list[Producer]) -> bool:
     if sum(found.leaves for found in several) * 2 > sum(len(found.stands) for found in several):
         return False
     varying = {z for found in several for z, taken in found.zones.items() if taken.varying and taken.solid >= VARYING}
-    long = {z for found in several for z, taken in found.zones.items() if taken.solid >= LONG}
+    if template:
+        varying = {
+            z for found in several for z in varying if len(found.zones[z].texts) >= max(3, len(found.stands) // 2)
+        }
+    longest = () if template else several
+    long = {z for found in longest for z, taken in found.zones.items() if taken.solid >= LONG}
     together = {pair for found in several for pair in found.together}
     texts: dict[Zone, set[int]] = {}
     for found in several:
@@ -258,6 +300,15 @@ def _suspect(several: list[Producer]) -> bool:
         for other in zones
         if one != other
     )
+
+
+def _without_neighbours(service: str, gap: Run) -> Iterator[tuple[Name, Zone]]:
+    """The producers next to a gap, and for each the zone of the gap if he were not there."""
+    field, speaker, left, right = gap.zone
+    for producer in {left, right} - {"^", "$"}:
+        before = gap.beyond[0] if producer == left else left
+        behind = gap.beyond[1] if producer == right else right
+        yield (service, producer), (field, speaker, before, behind)
 
 
 def _apart(one: Zone, other: Zone) -> bool:

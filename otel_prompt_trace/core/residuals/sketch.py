@@ -37,6 +37,7 @@ _SPEAKER = re.compile(r"(?im)^\W{0,3}(?:(user|human|question)|(assistant|ai|bot|
 class Run:
     """A located piece, or a gap where ``producer`` is None: ``segment[start:end]``, in code points.
 
+    ``beyond`` are the next such producers behind those of the zone: its borders for who is one of these himself.
     ``after`` is the producer right before it, ``^`` where the field begins with it. ``key`` is the digest of the text,
     ``dialogue`` whether it names two speakers in turn. ``inferred`` is a piece that the recorder offered. ``solid``
     counts what is neither white space nor the name of the source beside it (``[travel#hotels]`` before that chunk):
@@ -49,6 +50,7 @@ class Run:
     end: int
     path: str
     zone: Zone
+    beyond: tuple[str, str]
     after: str
     key: int
     units: tuple[Unit, ...]
@@ -136,7 +138,7 @@ def _runs(census: Census) -> Iterator[Run]:
         zones = _zones([None if p is None else p.producer for _, _, p in row])
         field = _NUMBER.sub("[*]", segment.path)
         speaker = "instructions" if segment.role in _INSTRUCTIONS else "talk" if segment.role else ""
-        for at, ((start, end, p), (left, right)) in enumerate(zip(row, zones, strict=True)):
+        for at, ((start, end, p), ((left, right), beyond)) in enumerate(zip(row, zones, strict=True)):
             text = segment.text[start:end]
             tiles = units(text)
             own = solid(tiles)
@@ -148,6 +150,7 @@ def _runs(census: Census) -> Iterator[Run]:
                 end=end,
                 path=segment.path,
                 zone=(field, speaker, left, right),
+                beyond=beyond,
                 after="^" if at == 0 else _producer(row[at - 1][2]),
                 key=hash(text),
                 units=tiles,
@@ -161,18 +164,18 @@ def _producer(placed: Placed | None) -> str:
     return "" if placed is None else placed.producer
 
 
-def _zones(producers: list[str | None]) -> list[tuple[str, str]]:
-    """For each run the nearest producer on either side that stands once, other than its own."""
+def _zones(producers: list[str | None]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """For each run the nearest producers on either side that stand once, other than its own, and the next ones."""
     counts = Counter(producers)
-    lefts: list[str] = []
-    rights: list[str] = []
+    lefts: list[tuple[str, str]] = []
+    rights: list[tuple[str, str]] = []
     for row, border, found in ((producers, "^", lefts), (producers[::-1], "$", rights)):
-        nearest = border
+        nearest, beyond = border, border
         for producer in row:
-            found.append(nearest)
+            found.append((nearest, beyond))
             if producer is not None and counts[producer] == 1:
-                nearest = producer
-    return list(zip(lefts, reversed(rights), strict=True))
+                nearest, beyond = producer, nearest
+    return [((left[0], right[0]), (left[1], right[1])) for left, right in zip(lefts, reversed(rights), strict=True)]
 
 
 def _named(text: str, beside: list[tuple[int, int, Placed | None]], at_most: int) -> int:

@@ -94,6 +94,25 @@ class TestARemainder:
         day.say([("user", "Why?"), ("rest", f"{RIDER}{SYSTEM}\n{history(1)}")])
         assert suspected(suspicions(day.calls)) == {"rest"}
 
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_under_the_name_of_a_producer_beside_it(self, apart: bool) -> None:
+        """A name that is known hides nothing: it always said one text, and now says what stood as gaps around."""
+        day = Day()
+        for number in range(8):
+            memory, rest = history(number), "system" if number > 3 else None
+            if rest is None or apart:
+                opening: list[Part] = [("system", SYSTEM), (rest, memory)]
+            else:
+                opening = [("system", SYSTEM + memory)]
+            day.say([*opening, ("user", f"Why {number}?"), (rest, RIDER)])
+        assert {s.qid for s in suspicions(day.calls)} == {call.qid for call in day.calls[4:]}
+
+    def test_under_the_name_of_the_template(self) -> None:
+        """What varies from call to call is no template."""
+        rest = {**BASE, "history": "literal", "rider": "literal"}
+        calls = days(BASE, rest)
+        assert {s.qid for s in suspicions(calls)} == {call.qid for call in calls[4:]}
+
     def test_over_messages(self) -> None:
         """Each text in a message of its own."""
         day = Day()
@@ -144,6 +163,43 @@ class TestAnHonestStep:
             ]
             texts += [(frame, "\n\nQuestion: "), ("user", f"Why {number}?"), (frame, "\nAnswer in one sentence.")]
             day.say(texts)
+        assert suspicions(day.calls) == []
+
+    @pytest.mark.parametrize("edited", ["", "Be kind. "])
+    def test_a_template_of_long_texts(self, edited: str) -> None:
+        """The literals of a Prompt have no names of their own: what stays the same is theirs, edited once or not."""
+        before = "Use only the sources below, and name for each claim the one that you took it from. "
+        behind = "\nAnswer in JSON, with the keys answer, sources and confidence; say so where you do not know: "
+        day = Day()
+        for number in range(8):
+            frame, more = ("literal", edited) if number > 3 else (None, "")
+            chunk = f"Section {number} says a good deal about the matter at hand. "
+            texts: list[Part] = [("system", SYSTEM), ("literal", "\n"), (frame, before + more), ("rag", chunk)]
+            day.say([*texts, (frame, more + behind), ("user", f"Why {number}?")])
+        assert suspicions(day.calls) == []
+
+    def test_a_new_text_beside_gaps_that_get_names(self) -> None:
+        """A release edits the system's two texts, and declares what stood beside them."""
+        day = Day()
+        for number in range(8):
+            news, memory, rider = ("Be kind. ", "memory", "rider") if number > 3 else ("", None, None)
+            opening: list[Part] = [("system", news + SYSTEM), (memory, history(number)), ("user", f"Why {number}?")]
+            day.say([*opening, (rider, RIDER), ("system", f" {news}And do it {SYSTEM}")])
+        assert suspicions(day.calls) == []
+
+    def test_what_varies_beside_gaps(self) -> None:
+        """Chunks on both sides of a tool's answer, another one in each call, some of which nobody declared at first."""
+        day = Day()
+        for number in range(8):
+            late = "rag" if number > 3 else None
+            chunks = [f"Section {number}.{n} says a good deal about this matter, and even more. " for n in range(3)]
+            texts: list[Part] = [
+                ("system", SYSTEM),
+                ("rag", chunks[0]),
+                (late, chunks[1]),
+                ("tool", f"It is {number}."),
+            ]
+            day.say([*texts, (late, chunks[2]), ("user", f"Why {number}?")])
         assert suspicions(day.calls) == []
 
     def test_a_list_of_chunks(self) -> None:
