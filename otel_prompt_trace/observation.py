@@ -40,17 +40,17 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 _made: weakref.WeakKeyDictionary[Any, Timing] = weakref.WeakKeyDictionary()
 
 
-def observe(meter_provider: metrics.MeterProvider | None = None) -> Timing:
-    """Make the instruments, once for a provider (by default the global one, also where it is set later).
+def observe() -> Timing:
+    """Make the instruments of the global provider, once, also where it is set later.
 
     Returns:
         What tells the histogram how long a write took, in seconds, and the name of its error.
     """
     try:
-        provider = meter_provider or metrics.get_meter_provider()
+        provider = metrics.get_meter_provider()
         found = _made.get(provider)
         if found is None:
-            found = _made[provider] = _instruments(metrics.get_meter(METER, __version__, meter_provider))
+            found = _made[provider] = _instruments(metrics.get_meter(METER, __version__))
     except Exception as error:  # noqa: BLE001 - a provider that is not the SDK's: records go on without metrics
         _log.warning("The pipeline has no metrics here: %s", type(error).__name__)
         return lambda _seconds, _error: None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.absent import absent
+from tests.ports import free_ports
 
 _ROLES = ("s3", "master", "filer", "volume", "admin")
 _GRPC = 10_000  # the gRPC port of a role is its HTTP port plus this
@@ -99,7 +98,7 @@ def seaweed(weed_binary: str) -> Iterator[Seaweed]:
 
 
 def _start(binary: str, folder: Path) -> Seaweed:
-    ports = dict(zip(_ROLES, _free_ports(len(_ROLES)), strict=True))
+    ports = dict(zip(_ROLES, free_ports(len(_ROLES), apart=_GRPC), strict=True))
     data = folder / f"data-{ports['s3']}"
     data.mkdir()
     log = folder / f"weed-{ports['s3']}.log"
@@ -135,36 +134,8 @@ def _is_ready(server: Seaweed) -> bool:
 
 
 def _stop(server: Seaweed) -> None:
-    process = server.process
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    server.process.kill()  # its data is thrown away, and to end in order takes it up to ten seconds
+    server.process.wait()
     for port in server.ports:  # sockets that it keeps beside its folder, and leaves when it is killed
         for left in Path("/tmp").glob(f"seaweedfs-*-{port + _GRPC}.sock"):
             left.unlink(missing_ok=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now, and free as well with the distance of the gRPC ports added."""
-    held: list[socket.socket] = []
-    ports: list[int] = []
-    try:
-        while len(ports) < count:
-            first = socket.create_server(("127.0.0.1", 0))
-            held.append(first)
-            port = first.getsockname()[1]
-            if port + _GRPC > 65_535:
-                continue
-            try:
-                held.append(socket.create_server(("127.0.0.1", port + _GRPC)))
-            except OSError:
-                continue
-            ports.append(port)
-    finally:
-        for one in held:
-            one.close()
-    return ports

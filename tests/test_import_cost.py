@@ -7,13 +7,14 @@ never too small.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.surroundings import without_settings
 
 Run = Callable[..., dict[str, Any]]
 
@@ -49,7 +50,7 @@ _TOUCH = f"{_IMPORT}\npt.query, pt.install, pt.declare, pt.Prompt"
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Measure a piece of code in a process of its own, in a folder of its own."""
     compiled = tmp_path_factory.mktemp("compiled")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PROMPT_TRACE_", "OTEL_"))}
+    env = without_settings()
     env |= {"PYTHONPYCACHEPREFIX": str(compiled), "PYTHONDONTWRITEBYTECODE": "", "XDG_STATE_HOME": str(compiled)}
 
     def measure(body: str, also: str = "") -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from otel_prompt_trace.exceptions import ConfigurationError
 from otel_prompt_trace.redirection import redirect
 from otel_prompt_trace.settings import Settings, load, state_folder
+from tests.surroundings import forget_settings
 
 _HOME = {"XDG_STATE_HOME": "/state"}
 
@@ -226,9 +227,7 @@ def test_the_key_is_never_shown() -> None:
 
 def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a mapping of its own ``load`` reads the process's."""
-    for name in list(os.environ):
-        if name.startswith(("PROMPT_TRACE_", "OTEL_")):
-            monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     monkeypatch.setenv("PROMPT_TRACE_DURABILITY", "fsync")
     assert load() == load(dict(os.environ))

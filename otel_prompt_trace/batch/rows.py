@@ -17,10 +17,11 @@ from typing import Any
 
 from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import Again
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census, Gap
 from otel_prompt_trace.core.grade import CallGrade, Grade, sketches
 from otel_prompt_trace.core.pieces import Placed
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.shapes import Shape
 from otel_prompt_trace.core.residuals.sketch import Sketch
 from otel_prompt_trace.core.seal import prompt_digest

@@ -148,9 +148,9 @@ def current_query(scope: context.Context | None = None) -> OpenQuery | None:
     return found  # type: ignore[no-any-return]
 
 
-def current_call(scope: context.Context | None = None) -> OpenCall | None:
-    """The call that is open in a context, by default the current one, of its innermost query."""
-    found: Any = _value(_CALL, scope)
+def current_call() -> OpenCall | None:
+    """The call that is open in the current context, of its innermost query."""
+    found: Any = _value(_CALL)
     return None if found is None or found.abandoned else found
 
 

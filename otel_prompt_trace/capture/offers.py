@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_prompt_trace.core.pieces import Piece, piece_of
+
 if TYPE_CHECKING:
     from otel_prompt_trace.core.events import Event
-    from otel_prompt_trace.core.pieces import Piece
 
 _FEW = 8
 
@@ -50,8 +51,6 @@ class Offers:
 
     def pieces(self) -> list[Piece]:
         """The offers as pieces."""
-        from otel_prompt_trace.core.seal import piece_of
-
         return [piece_of(event) for event in self.events()]
 
     def __len__(self) -> int:

@@ -94,9 +94,9 @@ def _registered(modules: str) -> Mapping[str, Placement]:
     return placements()
 
 
-def records(settings: Settings) -> Records:
-    """What can be read with these settings."""
-    return Records(open_store(settings.store), settings.spool)
+def records(settings: Settings, *, patient: bool = True) -> Records:
+    """What can be read with these settings; ``patient`` as :func:`open_store` has it."""
+    return Records(open_store(settings.store, patient=patient), settings.spool)
 
 
 def damage(record: Record, source: Records) -> list[Problem]:

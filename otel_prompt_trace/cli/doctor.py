@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from otel_prompt_trace.cli.app import as_json, places
-from otel_prompt_trace.cli.output import print_json, table
+from otel_prompt_trace.cli.output import print_json, progress, table
 from otel_prompt_trace.doctor import examine
 from otel_prompt_trace.settings import Settings
 
@@ -30,7 +30,11 @@ def doctor(settings: Settings, app: str | None, json_: bool) -> int:
             import_module(app)
         except Exception as error:
             raise click.BadParameter(f"{app} can't be imported: {error}", param_hint="--app") from error
-    findings = list(examine(settings))
+    findings = []
+    with progress("looking") as step:
+        for finding in examine(settings):
+            findings.append(finding)
+            step(len(findings), None)
     if json_:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -15,10 +15,11 @@ from otel_prompt_trace.cli.app import Day, as_json, count_tokens, damage, places
 from otel_prompt_trace.cli.choosing import choose_call
 from otel_prompt_trace.cli.output import console, mark, print_json, printable, shorten, table, words
 from otel_prompt_trace.core.bodies.runs import rebuild
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade, grade
 from otel_prompt_trace.core.published import published
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import CutText, as_text, sha256_bytes, utf8, wrap
 from otel_prompt_trace.exceptions import NotFound, ObjectCorrupt, PromptTraceError
 from otel_prompt_trace.records import Records

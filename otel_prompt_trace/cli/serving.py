@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import threading
+
 import click
 
 from otel_prompt_trace.cli.app import places, records
@@ -32,7 +37,7 @@ def serve(settings: Settings, host: str, port: int, jaeger: str | None) -> int:
     from otel_prompt_trace.viewer.jaeger import Jaeger
 
     asked = check_jaeger(jaeger) if jaeger else settings.jaeger
-    source = records(settings)
+    source = records(settings, patient=False)  # a browser waits; and what is spooled is shown meanwhile
     listening = serving.listen(host, port)
 
     def ready() -> None:
@@ -43,7 +48,18 @@ def serve(settings: Settings, host: str, port: int, jaeger: str | None) -> int:
         click.echo(printable(line))
 
     serving.serve(application.application(source, Jaeger(asked) if asked else None), listening, ready)
+    _leave_what_waits()
     return 0
+
+
+def _leave_what_waits() -> None:
+    """End now where threads still wait for a store or for Jaeger: they only read, and Python would wait for them."""
+    main = threading.main_thread()
+    if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(0)
 
 
 COMMANDS = (serve,)

@@ -22,7 +22,7 @@ from otel_prompt_trace.core.request_parts import split_request
 from otel_prompt_trace.core.segments import Segment, split
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.core.record import Call
+    from otel_prompt_trace.core.call import Call
 
 Status = Literal["same", "changed", "differs", "failed", "withheld", "unregistered", "not_asked"]
 

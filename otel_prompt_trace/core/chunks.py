@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from otel_prompt_trace.core.census import Census
@@ -12,28 +12,22 @@ from otel_prompt_trace.core.text import as_text
 from otel_prompt_trace.core.usage import token_count
 
 
-def ids_of(hits: Iterable[Any]) -> list[str]:
-    """The chunk ids of hits, each once: two searches may find one chunk. A hit without an id has no name."""
-    named = (hit.get("chunk_id") for hit in hits if isinstance(hit, dict))
-    return list(dict.fromkeys(as_text(chunk) for chunk in named if chunk is not None))
-
-
 def located_chunks(record: Record, census: Census | None) -> list[Placed]:
     """The located pieces whose source is a retrieved chunk, in declared order."""
-    retrieved = set(ids_of(record.retrieved))
+    retrieved = set(record.chunk_ids)
     return [p for p in census.located if p.source_id in retrieved] if census else []
 
 
 def chunks_in_prompt(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that stand in the prompt, by rank. Located, not merely declared."""
     located = {p.source_id for p in located_chunks(record, census)}
-    return [chunk for chunk in ids_of(record.retrieved) if chunk in located]
+    return [chunk for chunk in record.chunk_ids if chunk in located]
 
 
 def chunks_dropped(record: Record, census: Census | None) -> list[str]:
     """Ids of the retrieved chunks that do not stand in the prompt, by rank."""
     kept = set(chunks_in_prompt(record, census))
-    return [chunk for chunk in ids_of(record.retrieved) if chunk not in kept]
+    return [chunk for chunk in record.chunk_ids if chunk not in kept]
 
 
 def packings(record: Record) -> Iterator[dict[str, Any]]:

@@ -39,9 +39,9 @@ class Texts:
         self._all: str | None = None
         self._left = _SEARCHED
 
-    def hold(self, value: Any, name: str = "", *, codes: bool = False) -> bool:
+    def hold(self, value: Any, *, codes: bool = False) -> bool:
         """Whether every text of a value is a whole one of these, or a part of one: see :meth:`unknown`."""
-        return not any(True for _ in self.unknown(value, name, codes=codes))
+        return not any(True for _ in self.unknown(value, codes=codes))
 
     def unknown(self, value: Any, name: str = "", *, codes: bool = False, depth: int = 0) -> Iterator[Any]:
         """The leaves of a value that are neither one of these nor a part of one.

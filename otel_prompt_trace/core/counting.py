@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.chunks import located_chunks, packed_tokens
 from otel_prompt_trace.core.pieces import Placed
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.usage import token_count
 
 CountTokens = Callable[[str, str], "int | None"]  # (text, model) -> tokens; None without a public encoding

@@ -13,11 +13,12 @@ from itertools import islice
 
 from otel_prompt_trace.core.again import Again, ask_again
 from otel_prompt_trace.core.assignment import JUMPS, occurrences
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import REASON_OF_STATE, Census, explained, take
 from otel_prompt_trace.core.pieces import Piece, Placed, State
 from otel_prompt_trace.core.placement import Placement
 from otel_prompt_trace.core.prompt import replay
-from otel_prompt_trace.core.record import Call, OfferKey, Record, offer_key
+from otel_prompt_trace.core.record import OfferKey, Record, offer_key
 from otel_prompt_trace.core.segments import Split
 from otel_prompt_trace.core.verdict import in_order
 

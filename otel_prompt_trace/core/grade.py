@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from otel_prompt_trace.core.again import Again
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.checks import Check, check_call, check_query, integrity
 from otel_prompt_trace.core.counting import CountTokens, TokenCounts, count_call
 from otel_prompt_trace.core.derive import Derivation, derive
 from otel_prompt_trace.core.placement import Placement
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.remainder import suspicions
 from otel_prompt_trace.core.residuals.sketch import Sketch, sketch
 from otel_prompt_trace.core.residuals.suspicion import Suspicion

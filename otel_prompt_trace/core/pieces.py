@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from otel_prompt_trace.core.missing.hint import Hint
+from otel_prompt_trace.core.text import CutText, as_text
 from otel_prompt_trace.exceptions import ConfigurationError
 
 Trust = Literal["owner", "policy", "tool", "child", "retrieved", "user", "unknown"]
@@ -84,6 +85,38 @@ def as_pieces(declared: Iterable[Declared]) -> tuple[Piece, ...]:
         TypeError: an item is neither, or its text is no string.
     """
     return tuple(item if isinstance(item, Piece) else _from_pair(item) for item in declared)
+
+
+def piece_of(event: Mapping[str, Any]) -> Piece:
+    """The piece that a ``piece`` event declares. Without a call it is offered to every call of its query.
+
+    A field of another type than it should have counts as absent: a record from outside is read, not trusted.
+    """
+    text, source_id = event.get("text"), event.get("source_id")
+    chars = len(text) if isinstance(text, CutText) else as_offset(event.get("chars"))
+    return Piece(
+        producer=as_text(event.get("producer")),
+        text=text if isinstance(text, str) else None,
+        trust=as_text(event.get("trust", "unknown")),
+        policy=as_text(event.get("policy", "store")),
+        source_id=None if source_id is None else as_text(source_id),
+        inline=bool(event.get("inline")),
+        offered=bool(event.get("offered")) or event.get("call") is None,
+        inferred=bool(event.get("inferred")),
+        segment=as_offset(event.get("segment")),
+        start=as_offset(event.get("start")),
+        end=as_offset(event.get("end")),
+        chars=chars,
+        hmac_sha256=as_text(event["hmac_sha256"]) if event.get("hmac_sha256") is not None else None,
+        value=event.get("value"),
+        blank=bool(event.get("blank")),
+        given=as_offset(event.get("given")),
+    )
+
+
+def as_offset(number: object) -> int | None:
+    """An offset, a length or a number of a segment; None for what is none."""
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
 
 def _from_pair(item: object) -> Piece:

@@ -22,16 +22,15 @@ _QUERY_EXTRAS = ("user", "session", "tenant", "conversation_id", "origin", "pare
 def published(record: Record, grade: Grade) -> dict[str, Any]:
     """The record as a JSON-ready dict: see the module docstring; texts JSON can't carry are wrapped."""
     query = record.query or {}
-    retrievals = record.of("retrieval")
     shape: dict[str, Any] = {
         "qid": record.qid,
         "ts": query.get("ts") or (record.events[0].get("ts") if record.events else None),
         "question": query.get("question"),
-        "index_version": _first(retrievals, "index_version"),
-        "embed_model": _first(retrievals, "embed_model"),
+        "index_version": record.first("retrieval", "index_version"),
+        "embed_model": record.first("retrieval", "embed_model"),
         "gen_model": None,
         "temperature": None,
-        "top_k": _first(retrievals, "top_k"),
+        "top_k": record.first("retrieval", "top_k"),
         "retrieved": [{name: hit.get(name) for name in ("rank", "chunk_id", "score")} for hit in record.retrieved],
     }
     if len(grade.calls) == 1:
@@ -169,7 +168,3 @@ def _blemishes(record: Record) -> dict[str, Any]:
     if len(record.ends) > 1:
         shape["ends"] = len(record.ends)
     return shape
-
-
-def _first(events: tuple[dict[str, Any], ...], name: str) -> Any:
-    return next((event[name] for event in events if event.get(name) is not None), None)

@@ -9,144 +9,28 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import orjson
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.events import Event, Problem, distinct, identity, readable
-from otel_prompt_trace.core.pieces import Piece
-from otel_prompt_trace.core.rendering import Rendering, carry_over, compare
-from otel_prompt_trace.core.request_parts import split_request, visible_parts
-from otel_prompt_trace.core.seal import piece_of
-from otel_prompt_trace.core.segments import Split
-from otel_prompt_trace.core.sightings import Sighting, projected, sightings
+from otel_prompt_trace.core.pieces import Piece, piece_of
+from otel_prompt_trace.core.rendering import carry_over
+from otel_prompt_trace.core.sightings import projected, sightings
 from otel_prompt_trace.core.text import as_text, wrap
-from otel_prompt_trace.core.verdict import EVIDENCE
 
 OfferKey: TypeAlias = "tuple[str, str | None, str | None, str | None, bytes]"
 
-_RANK: dict[str, int] = {evidence: rank for rank, evidence in enumerate(EVIDENCE)}
 
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try of a call on the wire: as sent to ``host``, and what became of it."""
-
-    number: int
-    host: str
-    path: str
-    status: int | None
-    ms: int | None
-    error: str | None
-    unfinished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One model request within a query, with its attempts.
-
-    ``number`` counts from 1 in the order in which the calls went out. ``request`` is the one with the strongest
-    evidence; None where only a response arrived. ``pieces`` are those of this call, ``offered`` those that the
-    query offered to all its calls, ``inferred`` the outputs of earlier calls and the results of tools. ``seen`` is
-    everything that told of the call: spans, hooks, log records. ``left_out`` are the pieces that a placement was given
-    and did without: nobody claims that they stand in the prompt.
-    """
-
-    id: str
-    number: int
-    requests: tuple[Event, ...]
-    responses: tuple[Event, ...]
-    pieces: tuple[Piece, ...]
-    offered: tuple[Piece, ...]
-    inferred: tuple[Piece, ...]
-    seen: tuple[Sighting, ...] = ()
-    left_out: tuple[Piece, ...] = ()
-
-    @property
-    def request(self) -> Event | None:
-        """The request with the strongest evidence, the earliest of equals."""
-        whole = [event for event in self.requests if not event.get("same_body")] or self.requests
-        whole = [event for event in whole if event.get("changed") and "body" in event] or whole  # on the way out
-        return min(whole, key=lambda event: _RANK.get(as_text(event.get("evidence")), 9), default=None)
-
-    @property
-    def declared_request(self) -> Event | None:
-        """The request as the application handed it to us, beside one that was captured as it was sent."""
-        return next((event for event in self.requests if event.get("evidence") == "declared"), None)
-
-    @property
-    def encoding(self) -> str | None:
-        """The tokenizer to count with: as the application named it, else the model's own."""
-        named = (
-            request.get(name)
-            for name in ("encoding", "model")
-            for request in (self.declared_request, self.request)
-            if request is not None
-        )
-        return next((value for value in named if isinstance(value, str)), None)
-
-    @property
-    def rendering(self) -> Rendering | None:
-        """Where the declared prompt stands in the request as sent; None unless both were recorded."""
-        declared = self.declared_request
-        if self.evidence != "wire" or declared is None or self.prompt is None:
-            return None
-        taken = split_request(declared)
-        return None if taken is None else compare(taken[0], self.prompt)
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """The tries of the call on the wire, in order; none where it was not captured there."""
-        return tuple(_attempts(self.requests, self.responses))
-
-    @property
-    def response(self) -> Event | None:
-        """The last response: that of the attempt which ended the call.
-
-        Where the application told of the answer as well, what came over the wire counts, and it fills in the rest.
-        """
-        last = self.responses[-1] if self.responses else None
-        sent = next((event for event in reversed(self.responses) if event.get("evidence") == "wire"), None)
-        if last is None or sent is None or sent is last:
-            return last
-        told = {name: item for name, item in last.items() if name not in ("unfinished", "error")}
-        return {**told, **{name: item for name, item in sent.items() if item is not None}}
-
-    @property
-    def evidence(self) -> str | None:
-        """How the prompt was learned."""
-        evidence = None if self.request is None else self.request.get("evidence")
-        return None if evidence is None else as_text(evidence)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether no response was recorded, or one that says itself that it was left early."""
-        return self.response is None or bool(self.response.get("unfinished"))
-
-    @property
-    def prompt(self) -> Split | None:
-        """The prompt, taken apart; None where no request was recorded."""
-        if self.request is None:
-            return None
-        taken = split_request(self.request)
-        return None if taken is None else taken[0]
-
-    @property
-    def visible(self) -> dict[str, Any]:
-        """The parts that the model may see beside the prompt, by name: tool definitions, a response schema."""
-        return visible_parts(self.request or {})
-
-    @property
-    def declared(self) -> tuple[Piece, ...]:
-        """Every piece that may account for characters of this call."""
-        return self.pieces + self.offered + self.inferred
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
-    """The projection of all events of one qid."""
+    """The projection of all events of one qid.
+
+    What every call of it is compared with is worked out once: a record may have as many events as calls.
+    """
 
     qid: str
     events: tuple[Event, ...]
@@ -155,26 +39,17 @@ class Record:
     projected: tuple[Event, ...] = ()  # read out of what spans, hooks and logs carried; never stored
     foreign: tuple[Event, ...] = ()  # of another trace than the query's own, by whoever joined it: they count nowhere
     waiting: int = 0  # events of ``events`` that were read from the local spool, not yet from the store
-    unreadable: tuple[Event, ...] = field(init=False, repr=False, compare=False)  # of a major version unknown here
-    _by_kind: dict[str, tuple[Event, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Sort the readable events by kind, once: each check of each call asks for some of them."""
-        strange = {identity(event) for event in self.foreign}
-        own = (event for event in self.events if identity(event) not in strange)
-        found: dict[str, list[Event]] = {}
-        for event in chain(own, self.projected):
-            kind = event.get("kind")
-            if isinstance(kind, str) and readable(event):
-                found.setdefault(kind, []).append(event)
-        object.__setattr__(self, "unreadable", tuple(event for event in self.events if not readable(event)))
-        self._by_kind.update((kind, tuple(events)) for kind, events in found.items())
 
     @property
     def query(self) -> Event | None:
         """The ``query`` event that began the query; None where it is missing."""
         begun = self.of("query")
         return next((event for event in begun if not event.get("joined")), begun[0] if begun else None)
+
+    @cached_property
+    def unreadable(self) -> tuple[Event, ...]:
+        """Events of a major version that this one does not know: shown raw, not interpreted."""
+        return tuple(event for event in self.events if not readable(event))
 
     @property
     def ends(self) -> tuple[Event, ...]:
@@ -192,20 +67,39 @@ class Record:
                     total[stage] = total.get(stage, 0) + int(milliseconds)
         return total
 
-    @property
+    @cached_property
     def retrieved(self) -> tuple[dict[str, Any], ...]:
         """The hits of every retrieval, in the order in which they were recorded."""
         hits = (hit for event in self.of("retrieval") for hit in _items(event.get("hits")))
         return tuple(hit for hit in hits if isinstance(hit, dict))
 
-    @property
+    @cached_property
+    def chunk_ids(self) -> tuple[str, ...]:
+        """Ids of the chunks that were retrieved, each once: two searches may find one, and a hit may have no id."""
+        named = (hit.get("chunk_id") for hit in self.retrieved)
+        return tuple(dict.fromkeys(as_text(chunk) for chunk in named if chunk is not None))
+
+    @cached_property
     def dropped(self) -> tuple[str, ...]:
         """Ids of the chunks which the application says it retrieved and left out of the prompt."""
         return tuple(as_text(chunk) for event in self.of("retrieval") for chunk in _items(event.get("dropped")))
 
     def of(self, kind: str) -> tuple[Event, ...]:
         """The readable events of one kind, in order; those that were read out of others last."""
-        return self._by_kind.get(kind, ())
+        return tuple(self._by_kind.get(kind, ()))
+
+    def first(self, kind: str, name: str) -> Any:
+        """What the first event of a kind that tells something under ``name`` tells; None where none does."""
+        return next((event[name] for event in self.of(kind) if event.get(name) is not None), None)
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Event]]:
+        strange = {identity(event) for event in self.foreign}
+        found: dict[str, list[Event]] = {}
+        for event in (*(event for event in self.events if identity(event) not in strange), *self.projected):
+            if readable(event):
+                found.setdefault(event["kind"], []).append(event)
+        return found
 
 
 def project(qid: str, events: Iterable[Event], problems: Sequence[Problem] = (), waiting: int = 0) -> Record:
@@ -279,28 +173,6 @@ def _as_sent(call: Call) -> Call:
     if rendering is None:
         return call
     return replace(call, pieces=carry_over(call.pieces, rendering), offered=carry_over(call.offered, rendering))
-
-
-def _attempts(requests: Iterable[Event], responses: Iterable[Event]) -> Iterable[Attempt]:
-    ended = {_number(event.get("attempt")): event for event in responses if event.get("evidence") == "wire"}
-    for request in requests:
-        if request.get("evidence") != "wire":
-            continue
-        number = _number(request.get("attempt"))
-        response = ended.get(number, {})
-        yield Attempt(
-            number=number or 1,
-            host=as_text(request.get("host")),
-            path=as_text(request.get("path")),
-            status=_number(response.get("status")),
-            ms=_number(response.get("ms")),
-            error=None if response.get("error") is None else as_text(response["error"]),
-            unfinished=not response or bool(response.get("unfinished")),
-        )
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _offered(events: list[Event]) -> tuple[Piece, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from otel_prompt_trace.core.record import Call
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.usage import normalize
 
 # The chat format of OpenAI's models adds three tokens a message and three for the reply; four leave room for a name.

@@ -40,10 +40,9 @@ TURNS = (
 )
 
 
-def preamble(chunks: Iterable[Chunk] = CHUNKS) -> str:
+def preamble() -> str:
     """The house rules: every section of the files :data:`HOUSE_RULES`."""
-    sections = tuple(chunks)
-    return "\n\n".join(chunk.text for document in HOUSE_RULES for chunk in sections if chunk.document == document)
+    return "\n\n".join(chunk.text for document in HOUSE_RULES for chunk in CHUNKS if chunk.document == document)
 
 
 def indexed(chunks: Iterable[Chunk] = CHUNKS) -> tuple[Chunk, ...]:

@@ -107,9 +107,10 @@ class SpanState:
 
     def give(self) -> tuple[dict[str, Any], Sequence[tuple[str, dict[str, Any], Any]]]:
         """What it carries, values by key and events: it carries them no more."""
-        values, events = dict(self.values), self.events
+        taken, self.values = self.values, ()  # first: its own thread may be filling it
+        events, self.events = self.events, ()
+        values = dict(taken)
         self.given = [*self.given, *values]
-        self.values, self.events = (), ()
         return values, events
 
 

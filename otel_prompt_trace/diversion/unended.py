@@ -1,8 +1,8 @@
 """Spans that carry content and have not ended: what they carry is recorded all the same, and bounded meanwhile.
 
 A span that nobody ends (a stream that was left, a callback that never came) is recorded as unfinished when its object
-is gone, when recording stops, or when so many wait that memory must be given back: then the oldest goes first. A span
-that ends after that tells the rest.
+is gone, when recording stops, or when so many wait that memory must be given back: then the oldest go first, about as
+much as came, so that no caller pays for all of it. A span that ends after that tells the rest.
 
 No lock: a span may be given content in the middle of anything, by a finalizer as well. Entries come and go by single
 steps of a dict; sums may be a little off, and are taken anew before anybody goes by them.
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from otel_prompt_trace.runtime import Runtime
 
 MOST_SPANS = 10_000
+_AT_ONCE = 4  # spans that are recorded to make room for what one caller brought, and then what is as large
+_ANEW = 256  # times that room is made, after which the sum is taken anew
 _DEPTH = 6
 _SMALL = 64  # bytes, about, of a value that is neither text nor holds any
 
@@ -40,6 +42,7 @@ class Unended:
     def __init__(self) -> None:
         self._held: dict[int, tuple[Any, weakref.ref[Any]]] = {}
         self._size = 0
+        self._made_room = 0
         self._runtime: Runtime | None = None
         self._record: Callable[[Any], None] = lambda _: None
 
@@ -62,12 +65,11 @@ class Unended:
             span = state.span()
             if span is None:
                 return
-            later = partial(runtime.later, partial(self._give_up, key))  # a finalizer can do nothing by itself
-            self._held[key] = (state, weakref.ref(span, lambda _: later()))
+            # A finalizer can do nothing by itself; and when it is done, the key may be another state's.
+            self._held[key] = (state, weakref.ref(span, lambda gone: runtime.later(partial(self._give_up, key, gone))))
             runtime.wake()
-        most = runtime.settings.memory_max_bytes
-        if self._size > most or len(self._held) > MOST_SPANS:
-            self._make_room(most)
+        if self._over(runtime):
+            self._make_room(runtime, by)
 
     def ended(self, state: Carrying) -> None:
         """The span has ended, and was recorded."""
@@ -86,14 +88,28 @@ class Unended:
         self._held.clear()
         self._size = 0
 
-    def _make_room(self, most: int) -> None:
-        self._size = sum(state.size for state, _ in list(self._held.values()))
-        for key in list(self._held):
-            if self._size <= most // 2 and len(self._held) <= MOST_SPANS // 2:
+    def _over(self, runtime: Runtime) -> bool:
+        return self._size > runtime.settings.memory_max_bytes or len(self._held) > MOST_SPANS
+
+    def _make_room(self, runtime: Runtime, came: int) -> None:
+        self._made_room += 1
+        if self._made_room % _ANEW == 0:
+            self._size = sum(state.size for state, _ in list(self._held.values()))
+        until, done = self._size - came, 0
+        while self._over(runtime) and (done < _AT_ONCE or self._size > until):
+            try:
+                key = next(iter(self._held))
+            except StopIteration:
+                self._size = 0
+                return
+            except RuntimeError:  # another thread was quicker: it makes room as well
                 return
             self._give_up(key)
+            done += 1
 
-    def _give_up(self, key: int) -> None:
+    def _give_up(self, key: int, gone: weakref.ref[Any] | None = None) -> None:
+        if gone is not None and self._held.get(key, (None, None))[1] is not gone:
+            return
         state, _ = self._held.pop(key, (None, None))
         if state is None:
             return

@@ -45,9 +45,9 @@ def record_unended(runtime: Runtime, state: SpanState) -> None:
         runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
 
 
-def record_content(runtime: Runtime, state: SpanState, event: Event, context: Any, *, flags: int = 0) -> Ticket:
+def record_content(runtime: Runtime, state: SpanState, event: Event, context: Any) -> Ticket:
     """Append a ``content`` event to the record it belongs to, after the ``query`` event where it is the first."""
-    return record_in(runtime, state.query, state.entry, [event], context, flags=flags)
+    return record_in(runtime, state.query, state.entry, [event], context)
 
 
 def record_in(

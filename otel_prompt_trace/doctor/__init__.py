@@ -17,7 +17,7 @@ from otel_prompt_trace.doctor.clients import look_at_clients
 from otel_prompt_trace.doctor.exporting import look_at_endpoint
 from otel_prompt_trace.doctor.finding import Finding, Status
 from otel_prompt_trace.doctor.instrumentations import look_at_instrumentations
-from otel_prompt_trace.doctor.limits import look_at_limits
+from otel_prompt_trace.doctor.limits import look_at_limits, look_at_sdk
 from otel_prompt_trace.doctor.recording import look_at_provider, look_at_switches
 from otel_prompt_trace.doctor.spooling import look_at_spool
 from otel_prompt_trace.doctor.storing import look_at_store
@@ -35,6 +35,9 @@ def examine(settings: Settings, sources: Sources | None = None) -> Iterator[Find
     yield from look_at_spool(settings, sources)
     yield from look_at_clients(settings)
     yield from look_at_instrumentations()
-    yield from look_at_provider(settings)
-    yield from look_at_limits(settings)
+    faults = list(look_at_sdk())
+    yield from faults
+    if not faults:
+        yield from look_at_provider(settings)
+        yield from look_at_limits(settings)
     yield from look_at_endpoint()

@@ -7,6 +7,7 @@ status, since it may repeat them.
 from __future__ import annotations
 
 import http.client
+import logging
 import os
 import socket
 import ssl
@@ -21,6 +22,7 @@ _SECONDS = 5.0
 _CONNECT_SECONDS = 3.0
 _GRPC_METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _PORTS = {"grpc": 4317, "http": 4318}
+_PROTOCOLS = frozenset({"grpc", "http/protobuf", "http/json"})
 _NAME = "OTLP endpoint"
 _LISTENING = "start the collector, or correct OTEL_EXPORTER_OTLP_ENDPOINT"
 _HEADERS = "correct OTEL_EXPORTER_OTLP_HEADERS: they were sent, and are not shown here"
@@ -67,6 +69,10 @@ def look_at_endpoint(environ: Mapping[str, str] | None = None, seconds: float = 
         advice = "write http://host:port or https://host:port"
         yield Finding(_NAME, "fail", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a server", advice)
         return
+    if endpoint.protocol not in _PROTOCOLS:
+        detail = f"OTEL_EXPORTER_OTLP_PROTOCOL={endpoint.protocol[:40]} is no protocol of the SDK"
+        yield Finding(_NAME, "fail", detail, f"one of {', '.join(sorted(_PROTOCOLS))}")
+        return
     fault = _connect(endpoint.host, port, seconds)
     if fault:
         if endpoint.configured:
@@ -101,7 +107,7 @@ def read_endpoint(env: Mapping[str, str]) -> Endpoint:
     if "://" not in url:  # gRPC takes a bare host and port, by TLS unless told otherwise
         url = f"{'http' if read('INSECURE').lower() == 'true' else 'https'}://{url}"
     parts = urlsplit(url)
-    if not parts.hostname or parts.scheme not in {"http", "https"}:
+    if not (parts.hostname or "").strip() or parts.scheme not in {"http", "https"}:
         raise ValueError("no address of a server")
     return Endpoint(
         protocol=protocol,
@@ -114,9 +120,15 @@ def read_endpoint(env: Mapping[str, str]) -> Endpoint:
 
 
 def _headers(text: str) -> dict[str, str]:
-    from opentelemetry.util.re import parse_env_headers
+    from opentelemetry.util import re as parsing
 
-    return dict(parse_env_headers(text, liberal=True))
+    logger: logging.Logger = parsing._logger  # noqa: SLF001 - it repeats what it can't read, which may be a secret
+    was = logger.disabled
+    logger.disabled = True
+    try:
+        return dict(parsing.parse_env_headers(text, liberal=True))
+    finally:
+        logger.disabled = was
 
 
 def _connect(host: str, port: int, seconds: float) -> str:
@@ -125,6 +137,8 @@ def _connect(host: str, port: int, seconds: float) -> str:
         socket.create_connection((host, port), timeout=min(seconds, _CONNECT_SECONDS)).close()
     except TimeoutError:
         return "no answer to a connection"
+    except UnicodeError:  # a part of the name is empty, or longer than any name's
+        return "no name of a host"
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -135,6 +149,9 @@ def _by_http(endpoint: Endpoint, seconds: float) -> Finding:
     kind = {"Content-Type": "application/json" if is_json else "application/x-protobuf"}
     try:
         context = ssl.create_default_context(cafile=endpoint.certificate) if endpoint.secure else None
+    except OSError as error:
+        return _unread(endpoint, error)
+    try:
         status, _ = ask(
             "POST",
             endpoint.url,
@@ -178,8 +195,7 @@ def _by_grpc(endpoint: Endpoint, seconds: float) -> Finding:
     except grpc.RpcError as error:
         return _refused(endpoint, error.code().name)
     except OSError as error:
-        advice = "OTEL_EXPORTER_OTLP_CERTIFICATE"
-        return Finding(_NAME, "fail", f"{endpoint.shown}: the certificate can't be read: {error.strerror}", advice)
+        return _unread(endpoint, error)
     except (ValueError, TypeError):
         return Finding(_NAME, "fail", f"{endpoint.shown}: a header can't be sent", _HEADERS)
     return Finding(_NAME, "ok", f"{endpoint.shown}: takes an export of no span")
@@ -197,6 +213,12 @@ def _refused(endpoint: Endpoint, code: str) -> Finding:
             return Finding(_NAME, "fail", f"{endpoint.shown}: it listens, and speaks no gRPC with us ({code})", advice)
         case _:
             return Finding(_NAME, "fail", answered, "see the log of the collector")
+
+
+def _unread(endpoint: Endpoint, error: OSError) -> Finding:
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    detail = f"{endpoint.shown}: the certificate can't be read: {reason}"
+    return Finding(_NAME, "fail", detail, "correct OTEL_EXPORTER_OTLP_CERTIFICATE")
 
 
 def _read(path: str) -> bytes:

@@ -26,6 +26,14 @@ _OURS = 7  # attributes on a span, at most
 _BESIDE = 32  # attributes that a model span has of others, about
 
 
+def look_at_sdk() -> Iterator[Finding]:
+    """Whether the SDK can be imported at all: it reads its limits when it is, and fails on one that is no number."""
+    try:
+        import opentelemetry.sdk.trace  # noqa: F401
+    except ValueError as error:
+        yield Finding("span limits", "fail", str(error), "the SDK refuses to start with this: write a number")
+
+
 def look_at_limits(settings: Settings) -> Iterator[Finding]:
     """Those of this process's provider, else those that the environment gives a new one."""
     from opentelemetry.sdk.trace import SpanLimits

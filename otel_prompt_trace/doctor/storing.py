@@ -18,7 +18,7 @@ _RESOLUTION = 1.0  # seconds: S3 leaves out what is less
 def look_at_store(settings: Settings, sources: Sources) -> Iterator[Finding]:
     """Every step of the probe, what they say together, and the clock."""
     try:
-        store = open_store(settings.store)
+        store = open_store(settings.store, patient=False)
     except PromptTraceError as error:
         yield Finding("store", "fail", str(error), "set PROMPT_TRACE_STORE")
         return

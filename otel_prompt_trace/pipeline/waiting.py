@@ -98,10 +98,10 @@ class _Places:
 class Index:
     """What waits. ``lost`` is called with the number of events of frames that were damaged when they were read back."""
 
-    def __init__(self, lost: Callable[[int], None], most: int | None = None) -> None:
+    def __init__(self, lost: Callable[[int], None]) -> None:
         self.queries: dict[str, Pending] = {}
         self.lost = lost
-        self._most = MOST_INDEXED if most is None else most
+        self._most = MOST_INDEXED
         self._lock = threading.Lock()
         self._frames = 0
         self._places: dict[SpoolFile, _Places] = {}  # oldest first

@@ -34,12 +34,17 @@ __all__ = [
 ]
 
 
-def open_store(url: str | os.PathLike[str]) -> PayloadStore:
+def open_store(url: str | os.PathLike[str], *, patient: bool = True) -> PayloadStore:
     """The payload store at ``s3://bucket/prefix?endpoint_url=…&region=…&profile=…``, or in a folder.
 
     Under tests that keep off real stores it is theirs, whatever ``url`` says: see :mod:`otel_prompt_trace.redirection`.
 
+    Args:
+        url: in one of these forms.
+        patient: whether a server that is silent is waited for as long as a shipper can (a minute and a half for each
+            request), or as a person does (ten seconds).
+
     Raises:
         ConfigurationError: the URL is no store's, carries credentials, or its folder or profile can't be used.
     """
-    return PayloadStore(open_objects(redirected_to() or url))
+    return PayloadStore(open_objects(redirected_to() or url, patient=patient))

@@ -33,8 +33,12 @@ _OPTIONS = ("endpoint_url", "region", "profile")
 _FORMS = "a store is s3://bucket/prefix (options: ?endpoint_url=, region=, profile=), file:///absolute/path, or a path"
 
 
-def open_objects(url: str | os.PathLike[str]) -> ObjectStore:
+def open_objects(url: str | os.PathLike[str], *, patient: bool = True) -> ObjectStore:
     """The object store that ``url`` names. Nothing is contacted or created yet.
+
+    Args:
+        url: in one of the forms above.
+        patient: whether a server that does not answer is waited for as a shipper waits, or as a person does.
 
     Raises:
         ConfigurationError: the URL is none of the forms above, or carries credentials; or its folder or profile
@@ -43,7 +47,7 @@ def open_objects(url: str | os.PathLike[str]) -> ObjectStore:
     kind, location, options = _read(os.fspath(url))
     if kind == "memory":
         return process_store()
-    return S3Store(*location, **options) if kind == "s3" else FolderStore(*location)
+    return S3Store(*location, **options, patient=patient) if kind == "s3" else FolderStore(*location)
 
 
 def check_url(url: str | os.PathLike[str]) -> None:

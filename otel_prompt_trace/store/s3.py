@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store", "check_endpoint"]
 
-_CONNECT_SECONDS = 5
-_READ_SECONDS = 30
-_ATTEMPTS = 3
+# Seconds to connect, seconds of silence, attempts
+_PATIENT = (5, 30, 3)
+_IMPATIENT = (3, 5, 2)
 _CONNECTIONS = 32  # sixteen threads of one lookup, and some that write
 _RACES = 6  # a conflict means that another conditional put of the key is under way; it ends soon
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -46,6 +46,7 @@ class S3Store:
         endpoint_url: a server other than AWS; it is addressed with the bucket in the path.
         region: the bucket's region; else what boto3 finds.
         profile: a profile of the AWS configuration files; else what boto3 finds.
+        patient: a server that is silent is given up after 30 s, three times over; else after 5 s, twice.
 
     Raises:
         ConfigurationError: no such profile, an endpoint that is none or carries credentials, or a name that boto3
@@ -60,6 +61,7 @@ class S3Store:
         endpoint_url: str | None = None,
         region: str | None = None,
         profile: str | None = None,
+        patient: bool = True,
     ) -> None:
         self._bucket = bucket
         self._prefix = f"{check_key(prefix)}/" if prefix else ""
@@ -68,6 +70,7 @@ class S3Store:
         if endpoint is not None:
             check_endpoint(endpoint)
         self._path_style = endpoint is not None
+        self._patient = patient
         self._where = f"bucket {bucket!r} at {endpoint or 'AWS'}"
         self._made, self._pid = self._make(), os.getpid()
 
@@ -146,11 +149,12 @@ class S3Store:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
 
+        connect, read, attempts = _PATIENT if self._patient else _IMPATIENT
         config = Config(
             signature_version="s3v4",
-            connect_timeout=_CONNECT_SECONDS,
-            read_timeout=_READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+            connect_timeout=connect,
+            read_timeout=read,
+            retries={"mode": "standard", "total_max_attempts": attempts},
             max_pool_connections=_CONNECTIONS,
             s3={"addressing_style": "path"} if self._path_style else None,
         )

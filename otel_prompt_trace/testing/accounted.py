@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census, Gap
 from otel_prompt_trace.core.derive import derive
 from otel_prompt_trace.core.pieces import Placed
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 
 _GAPS = 5  # shown of each call
 _EXCERPT = 60  # characters

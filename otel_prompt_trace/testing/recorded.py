@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.grade import Grade, grade
-from otel_prompt_trace.core.record import Call, Record, project
+from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.current import current
 from otel_prompt_trace.installation import flush, install, uninstall
 from otel_prompt_trace.redirection import redirect, redirected_to

@@ -7,7 +7,7 @@ others; where neither knows any, the events of the newest queries are searched, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
@@ -95,13 +95,11 @@ def find_trace(source: Records, jaeger: Jaeger | None, trace_id: str, day: date 
     return OfTrace(trace_id, dict(list(found.items())[:_LISTED]), tuple(notes))
 
 
-def read_rows(
-    source: Records, found: OfTrace, day: date | None, now: Callable[[], float] = time.monotonic
-) -> Iterator[Row]:
+def read_rows(source: Records, found: OfTrace, day: date | None) -> Iterator[Row]:
     """Each query of a trace with its record, in order."""
-    until = now() + _SECONDS
+    until = time.monotonic() + _SECONDS
     for qid, found_by in found.found_by.items():
-        if now() > until:
+        if time.monotonic() > until:
             yield Row(qid, found_by, problem="not read here, since that would take long: open it")
             continue
         try:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -42,16 +43,23 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse in plain text."""
+        started = False
 
         async def send_guarded(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
             await send(message)
 
         if scope["type"] != "http":
             raise RuntimeError("only HTTP is spoken here")
         app = refusal(scope["method"], Headers(scope=scope)) or self._app
-        await app(scope, receive, send_guarded)
+        try:
+            await app(scope, receive, send_guarded)
+        except asyncio.CancelledError:  # told to end, while a page waited for a store
+            if not started:
+                await PlainTextResponse("prompt-trace serve was told to end.\n", 503)(scope, receive, send_guarded)
 
 
 def refusal(method: str, headers: Headers) -> PlainTextResponse | None:

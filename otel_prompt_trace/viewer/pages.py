@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.grade import CallGrade
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import CutText, as_text
 from otel_prompt_trace.core.usage import normalize
 from otel_prompt_trace.viewer.finding import Shown
@@ -40,8 +41,8 @@ _EVENT = ("model", "evidence", "producer", "source_id", "trust", "name", "score"
 class Room:
     """How many characters of texts a page still has room for."""
 
-    def __init__(self, characters: int = PAGE) -> None:
-        self.left = characters
+    def __init__(self) -> None:
+        self.left = PAGE
 
     def show(self, text: str | CutText, whole: str) -> Html:
         """A text as it stands, or its beginning and how much is left out; ``whole`` is the address of all of it."""
@@ -125,7 +126,7 @@ def _facts(record: Record) -> Html:
     ]
     rows += [(tag("b", f"ms {stage}"), milliseconds) for stage, milliseconds in record.ms.items()]
     for name in ("index_version", "embed_model", "top_k"):
-        value = next((event[name] for event in record.of("retrieval") if event.get(name) is not None), None)
+        value = record.first("retrieval", name)
         rows += [(tag("b", name), brief(value))] if value is not None else []
     return table(("", ""), rows, most=_ROWS)
 

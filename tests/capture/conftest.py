@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otel_prompt_trace as pt
 from tests.capture.recording import Recording, fixed_sources
+from tests.surroundings import forget_settings
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the machine reaches a test, and no test writes outside its folder."""
-    for name in list(os.environ):
-        if name.startswith(("PROMPT_TRACE_", "OTEL_")):
-            monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 

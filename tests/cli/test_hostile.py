@@ -13,7 +13,6 @@ import otel_prompt_trace as pt
 from tests.cli.conftest import Run, record_rag
 
 MARKUP = "[/] [red]x[/bold] [link=http://h]a :warning: \\"
-CONTROL = "\x1b[2J \u202e \ud83d"
 HUGE = {"integer": "0x" + "f" * 5000}
 ODD: list[Any] = [MARKUP, "\x1b[31m", 1, -1.5, True, None, [], [1, None], {}, {"a": [1]}, 2**63, HUGE, {"float": "nan"}]
 IN_WORDS = {"ts", "evidence", "producer", "source_id", "trust"}  # fields that the record itself makes strings of

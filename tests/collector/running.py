@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import socket
+import re
 import subprocess
 import time
 import urllib.error
@@ -15,6 +14,8 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_ports
 
 CONFIGS = Path(__file__).resolve().parents[2] / "collector-config"
 _READY_SECONDS = 60
@@ -72,7 +73,8 @@ class Collector:
         self._command = [str(binary), "--config", str(CONFIGS / config)]
         self._folder = folder
         grpc, http, health, metrics = free_ports(4)
-        self.grpc, self.http, self.metrics = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}/v1/traces", metrics
+        self.grpc, self.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}/v1/traces"
+        self._metrics = f"http://127.0.0.1:{metrics}/metrics"
         self._health = f"127.0.0.1:{health}"
         self.variables = {
             "OTLP_GRPC_LISTEN": self.grpc,
@@ -89,6 +91,17 @@ class Collector:
         """In the same folder and on the same ports; it must have ended."""
         self.variables |= variables
         self.program = self._start()
+
+    def counted(self, name: str) -> dict[str, int]:
+        """A counter of its own, by the component that it is of; for a configuration that has them switched on."""
+        with urllib.request.urlopen(self._metrics, timeout=20) as answer:
+            text = answer.read().decode()
+        found: dict[str, int] = {}
+        for labels, value in re.findall(rf"^otelcol_{name}(?:_total)?\{{(.*?)\}} (\S+)$", text, re.MULTILINE):
+            component = re.search(r'(?:receiver|exporter)="([^"]*)"', labels)
+            key = component[1] if component else ""
+            found[key] = found.get(key, 0) + int(float(value))
+        return found
 
     def _start(self) -> Program:
         program = Program(self._command, self.variables, self._folder, f"http://{self._health}/", "collector")
@@ -153,13 +166,3 @@ def answers(url: str) -> bool:
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
         return bool(answer.status == 200)
     return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now, from below those that the kernel gives to connections by itself."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.randrange(12_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            ports += [] if port in ports else [port]
-    return ports

@@ -59,7 +59,12 @@ class Load:
         make = _maker(self._chars)
         while not self._halt.is_set():
             spans = make(self._batch)
-            taken = exporter.export(spans) is SpanExportResult.SUCCESS
+            try:
+                taken = exporter.export(spans) is SpanExportResult.SUCCESS
+            except ValueError:  # gRPC, where the channel was closed between the question above and the call
+                if self._halt.is_set():
+                    return
+                raise
             with self._lock:
                 if taken:
                     self.acknowledged += [f"{span.context.span_id:016x}" for span in spans if span.context]

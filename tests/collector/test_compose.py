@@ -16,6 +16,7 @@ from tests.collector.guard import configuration
 from tests.collector.links import ui_configuration
 from tests.collector.running import CONFIGS, answers
 from tests.collector.test_configurations import defaults, resolved, validated
+from tests.ports import free_ports
 from tests.seaweed import Seaweed
 from tests.waiting import until
 
@@ -142,7 +143,7 @@ def test_collector_takes_its_variables(collector_binary: Path) -> None:
 @pytest.mark.integration
 def test_s3_server_starts_as_it_is_told(weed_binary: str) -> None:
     """Its command with this machine's addresses: it comes up, its health answers, and its buckets are there."""
-    ports = dict(zip(starting._ROLES, starting._free_ports(len(starting._ROLES)), strict=True))
+    ports = dict(zip(starting._ROLES, free_ports(len(starting._ROLES), apart=starting._GRPC), strict=True))
     keys = environment("s3")
     health = re.search(r"http://127\.0\.0\.1:8333(/\w+)", SERVICES["s3"]["healthcheck"]["test"][-1])
     assert health is not None

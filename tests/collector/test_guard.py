@@ -56,18 +56,27 @@ def test_guard_is_no_laxer_than_the_project(prefix: str, tail: str) -> None:
     assert content_key(key) is None or Rules("span").delete(key)
 
 
-@pytest.mark.parametrize("context", ["span", "spanevent"])
+@pytest.mark.parametrize("context", CONTEXTS)
 def test_nested_keys_are_deleted_once_they_are_attributes(context: str) -> None:
     """A dotted content key inside a map of another name, as flattening writes it: with whatever is below it."""
     rules = Rules(context)
-    dotted = {key for key in WHOLE if "." in key or ":" in key}
+    dotted = {key for key in keys() if "." in key or ":" in key}
+    whole = {key for key in WHOLE if key in dotted}
     assert {key for key in dotted if not rules.delete_below(f"metadata.{key}")} == set()
-    assert {key for key in dotted if not rules.delete_below(f"metadata.0.{key}.1.text")} == set()
+    assert {key for key in whole if not rules.delete_below(f"metadata.0.{key}.1.text")} == set()
     below_gen_ai_prompt = {key for key in KEPT if key.startswith("gen_ai.prompt.")}  # nested, such a map goes whole
     assert {key for key in KEPT if key and rules.delete_below(f"metadata.{key}")} == below_gen_ai_prompt
 
 
-@pytest.mark.parametrize("context", ["span", "spanevent"])
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_path_that_makes_a_content_key_is_deleted(context: str) -> None:
+    """Maps inside maps whose names, put together, are a key: ``{"gen_ai": {"input": {"messages": …}}}``."""
+    rules = Rules(context)
+    assert {key for key in keys() if "." in key and not rules.delete_below(key)} == set()
+    assert {key for key in KEPT if key and rules.delete_below(key)} == set()
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
 def test_nested_values_are_looked_at_after_the_whole_ones(context: str) -> None:
     """And only where there are any: the text of the attributes tells."""
     *_, last = (group for group in groups() if group.context == context)
@@ -83,8 +92,15 @@ def test_nested_values_are_looked_at_after_the_whole_ones(context: str) -> None:
     assert nested(a=1, b={"c": 1})
     assert nested(b=[{"c": 1}])
     assert nested(b=["x", {"c": 1}])
+    assert nested(b=[1, None, ["x", {"c": 1}]])
     assert nested(b=["x" * 600, "y" * 600])
+    assert nested(b=["]" * 300]), "a text that looks like the array's end"
+    assert nested(b=["a", 2, ']",' * 90, "c"])
+    assert nested(b=["]"] * 17)
+    assert nested(b=[["x"]])
+    assert nested(b=["a]", ["x"]])
     assert not nested(a=1, b=["stop"], c=json.dumps({"a": [{"b": {"c": "d"}}]}), d="x" * 9000)
+    assert not nested(a=["stop", "]"], b='["' + "x" * 300, c=["y" * 200] * 4, d=[1.5] * 40, e=",[[", f="z" * 300)
 
 
 NAMES = [
@@ -125,14 +141,15 @@ SECRETS = {
 
 @pytest.mark.parametrize("secret", SECRETS, ids=SECRETS.get)
 def test_secrets_are_known_by_their_form(secret: str) -> None:
-    """In attributes by one of the patterns, and in a status by its own statement."""
+    """In attributes by one of the patterns, in a status and in names by statements of their own."""
     blocked = configuration("production.yaml")["processors"]["redaction/secrets"]["blocked_values"]
     assert any(re.search(pattern, f"failed with {secret}!") for pattern in blocked)
     statements = [each for group in groups("transform/limits") for each in group.statements]
-    (statement,) = (each for each in statements if "replace_pattern" in each)
-    pattern = re.search(r'status.message, "([^"]+)"', statement)
-    assert pattern is not None
-    assert secret not in re.sub(pattern[1], "****", f"failed with {secret}!")
+    masked = [re.match(r'replace_pattern\((\S+), "([^"]+)"', each) for each in statements if "replace_pattern" in each]
+    assert [each and each[1] for each in masked] == ["status.message", "name", "name"], "of a span, and of its events"
+    for each in masked:
+        assert each is not None
+        assert secret not in re.sub(each[2], "****", f"failed with {secret}!")
 
 
 SECRET_KEYS = [

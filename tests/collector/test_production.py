@@ -99,11 +99,14 @@ def test_content_below_other_keys_is_removed(planted: Any) -> None:
     def nested(span: Span) -> None:
         message = {"gen_ai.input.messages": [{"role": "user", "content": PLANTED}], "gen_ai.prompt": PLANTED, "n": 1}
         span.set_attributes({"deep": {"er": [{"x": message}]}, "mixed": [1, {"llm.prompts.0": PLANTED}], "qty": 3})
+        span.set_attributes(
+            {"gen_ai": {"input": {"messages": PLANTED}, "prompt": {"name": "n"}}, "llm": {"prompts": [PLANTED]}}
+        )
         span.add_event("anything", {"deep": {"input.value": {"text": PLANTED}, "m": 2}})
 
     span = planted(nested)["nested"]
     assert PLANTED not in json.dumps(span.raw)
-    assert span.attributes == {"deep.er.0.x.n": 1, "mixed.0": 1, "qty": 3}
+    assert span.attributes == {"deep.er.0.x.n": 1, "mixed.0": 1, "qty": 3, "gen_ai.prompt.name": "n"}
     assert span.events == [("anything", {"deep.m": 2})]
 
 
@@ -131,11 +134,13 @@ def test_secrets_are_masked_wherever_they_stand(planted: Any) -> None:
             span.set_attribute(f"map.{number}", {"inner": {"deep": secret}})
             span.set_attribute(f"edge.{number}", "x" * (LIMIT - 12) + f" {secret}")
             span.add_event("failed", {"exception.message": f"401 for {secret}"})
+            span.add_event(f"failed with {secret}")
+        span.update_name("leaking " + " ".join(list(SECRETS)[:3]))
         span.set_attributes({"http.request.header.authorization": ["Basic dTpw"], "db.password": "hunter2"})
         span.set_attributes({"prompt_trace.qid": "Q-1", "gen_ai.usage.input_tokens": 12})
         span.set_status(Status(StatusCode.ERROR, "; ".join(f"no {secret}" for secret in list(SECRETS)[:6])))
 
-    span = planted(leaking, **{"deployment.api_key": "k-1"})["leaking"]
+    (span,) = planted(leaking, **{"deployment.api_key": "k-1"}).values()
     text = json.dumps([span.raw, span.resource])
     for secret in SECRETS:
         assert secret.removeprefix("Bearer ")[:20] not in text
@@ -158,7 +163,7 @@ def test_what_is_left_is_cut(planted: Any) -> None:
         span.set_attribute("prompt_trace.qid", "Q-1")
         span.update_name("n" * 5000)
         span.set_status(Status(StatusCode.ERROR, "é" * 5000))
-        span.add_event("e", {"stack": "s" * 9000})
+        span.add_event("e" * 300, {"stack": "s" * 9000})
 
     (span,) = planted(long).values()
     sizes = {key: len(value.encode()) for key, value in span.attributes.items() if isinstance(value, str)}
@@ -167,7 +172,27 @@ def test_what_is_left_is_cut(planted: Any) -> None:
     assert span.attributes["prompt_trace.qid"] == "Q-1"
     assert span.raw["name"] == "n" * 256
     assert span.raw["status"]["message"] == "é" * 512
-    assert span.events == [("e", {"stack": "s" * LIMIT})]
+    assert span.events == [("e" * 256, {"stack": "s" * LIMIT})]
+
+
+def test_arrays_are_cut_whatever_their_texts_hold(planted: Any) -> None:
+    """Brackets, quotes and commas inside a text are no end of its array; short arrays stay as they are."""
+    ordinary = {"some": ["a]", 'b"],', "c"], "numbers": [1, 2]}
+
+    def listing(span: Span) -> None:
+        span.set_attribute("long", [f"{number}]" * 400 for number in range(100)])
+
+    def many(span: Span) -> None:
+        span.set_attribute("many", ["]x"] * 20_000)
+
+    def few(span: Span) -> None:
+        span.set_attributes(ordinary)
+
+    found = planted(listing, many, few)
+    assert found.pop("few").attributes == ordinary
+    for span in found.values():
+        assert 100 <= len(span.attributes) <= 128
+        assert all(isinstance(value, str) and len(value) <= LIMIT for value in span.attributes.values())
 
 
 def test_limit_can_be_set(start_collector: StartCollector, spans_bucket: Bucket) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.collector.bucket import Bucket
-from tests.collector.running import CONFIGS, Program, free_ports
+from tests.collector.running import CONFIGS, Program
 from tests.collector.sending import send_spans
+from tests.ports import free_ports
 from tests.waiting import until
 
 pytestmark = pytest.mark.integration

@@ -71,7 +71,7 @@ prompts = st.lists(bodies, max_size=3)
 
 
 @given(prompts, st.lists(any_piece(), max_size=8), st.booleans())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_whatever_is_declared_the_result_is_sound(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Overlap-free, verified, one result per piece in its order, and the same again for the same arguments."""
     segments = [Segment(f"messages[{n}].content", text) for n, text in enumerate(texts)]
@@ -82,7 +82,7 @@ def test_whatever_is_declared_the_result_is_sound(texts: list[str], pieces: list
 
 
 @given(prompts, st.lists(any_piece(), max_size=6), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_without_an_order_the_order_of_declaration_changes_nothing(
     texts: list[str], pieces: list[Piece], random: Any
 ) -> None:
@@ -96,7 +96,7 @@ def test_without_an_order_the_order_of_declaration_changes_nothing(
 
 
 @given(prompts, st.lists(any_piece(), max_size=8), st.booleans())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_a_text_that_stands_free_is_found(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Loud is not enough: an ordinary piece is given up only where every occurrence is taken or part of a word."""
     segments = [Segment(str(n), text) for n, text in enumerate(texts)]
@@ -139,7 +139,7 @@ def rendered(draw: st.DrawFn, *, gaps: bool) -> tuple[list[str], list[tuple[int,
 
 
 @given(rendered(gaps=False))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 def test_texts_that_are_the_whole_prompt_in_a_row_stand_where_they_were_put(
     case: tuple[list[str], list[tuple[int, str, int]]],
 ) -> None:
@@ -153,7 +153,7 @@ def test_texts_that_are_the_whole_prompt_in_a_row_stand_where_they_were_put(
 
 
 @given(rendered(gaps=True), st.booleans())
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 def test_texts_that_stand_once_are_found_there_and_the_rest_is_the_gaps(
     case: tuple[list[str], list[tuple[int, str, int]]], ordered: bool
 ) -> None:

@@ -28,7 +28,7 @@ def owned_and_left(found: Census) -> tuple[set[tuple[int, int]], set[tuple[int, 
 
 
 @given(prompts, st.lists(any_piece(), max_size=8), st.booleans())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_every_character_is_owned_or_in_a_gap(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Counted here one by one: the residual is the total less the located offsets, and gaps are maximal."""
     prompt = Split(tuple(Segment(f"p{n}", text) for n, text in enumerate(texts)))
@@ -49,7 +49,7 @@ def test_every_character_is_owned_or_in_a_gap(texts: list[str], pieces: list[Pie
 
 
 @given(prompts, st.lists(any_piece(), max_size=8), st.booleans())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_never_exact_while_a_character_is_unaccounted_for(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Exact means every character, at least two producers' texts, and nothing that was declared and not found."""
     found = take(Split(tuple(Segment(str(n), text) for n, text in enumerate(texts))), pieces, ordered=ordered)

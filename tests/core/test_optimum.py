@@ -150,7 +150,7 @@ small = mutated(PIECES, segments=2, pieces=4, longest=5)
 larger = mutated(12, segments=2, pieces=6, longest=4)
 some = rendered(segments=2, pieces=4, longest=4)
 subset = st.lists(st.integers(0, 7), max_size=8, unique=True)
-brief = settings(deadline=None, max_examples=300)
+brief = settings(deadline=None, max_examples=200)
 long = settings(derandomize=True, deadline=None, max_examples=10_000, suppress_health_check=list(HealthCheck))
 
 

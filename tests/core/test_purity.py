@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,12 @@ def test_importing_the_core_loads_nothing_that_it_may_not() -> None:
     assert not roots & forbidden
     ours = {name for name in loaded if name.startswith("otel_prompt_trace.")}
     assert ours <= {"otel_prompt_trace.core", "otel_prompt_trace.exceptions", *_dotted(MODULES)}
+
+
+def test_the_core_says_what_each_of_its_modules_is() -> None:
+    """A module or package that is added is added to the reading order, and what is gone is gone from it."""
+    said = ast.get_docstring(ast.parse((PACKAGE / "core" / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert sorted(re.findall(r"``(\w+)``", said)) == sorted({name.partition(".")[0] for name in MODULES})
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -261,7 +261,7 @@ odd = st.one_of(
         st.tuples(st.sampled_from(sorted(KINDS)), st.dictionaries(st.sampled_from(FIELDS), odd, max_size=6)), max_size=6
     )
 )
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 def test_no_event_from_outside_makes_a_reader_raise(events: list[tuple[str, dict[str, Any]]]) -> None:
     """Whatever stands in the fields: the record can be projected, derived, graded and published."""
     script = Script()

@@ -12,10 +12,10 @@ from otel_prompt_trace.core.census import Census, census
 from otel_prompt_trace.core.derive import derive
 from otel_prompt_trace.core.events import Event, encode
 from otel_prompt_trace.core.grade import grade
-from otel_prompt_trace.core.pieces import Piece
+from otel_prompt_trace.core.pieces import Piece, piece_of
 from otel_prompt_trace.core.prompt import Prompt
 from otel_prompt_trace.core.published import published
-from otel_prompt_trace.core.seal import keyed_digest, needs_policy, piece_of, prompt_digest, seal
+from otel_prompt_trace.core.seal import keyed_digest, needs_policy, prompt_digest, seal
 from otel_prompt_trace.core.segments import split
 from otel_prompt_trace.core.text import Cut, CutText, Foreign, sha256_text, utf8
 from tests.core.by_hand import KEY, Script, read

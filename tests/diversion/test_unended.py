@@ -6,8 +6,10 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_prompt_trace as pt
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.diversion import unended
-from otel_prompt_trace.diversion.unended import UNENDED, size_of
+from otel_prompt_trace.diversion.unended import UNENDED, Unended, size_of
 from tests.waiting import until
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -145,6 +147,78 @@ def test_what_waits_is_bounded(install: Install, tmp_path: Path, monkeypatch: py
         texts.add(segment.text[:3])
         assert len(segment.text) == size + 3
     assert texts == {f"{number:03}" for number in range(100)}
+
+
+@pytest.mark.parametrize("bound", ["bytes", "spans"])
+def test_nobody_pays_for_all_of_it(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """Room is made by a few at a time, or by as much as came; and what is held stays within the bound."""
+    monkeypatch.setattr(unended, "MOST_SPANS", 100 if bound == "spans" else 10_000)
+    recorded: list[State] = []
+    held, runtime = Unended(), FakeRuntime(10_000 if bound == "bytes" else 1 << 30)
+    held.begin(runtime, recorded.append)  # type: ignore[arg-type]
+    states = []
+    for number in range(3000):
+        states.append(State())
+        before, came = len(recorded), 900 if number % 100 == 0 else 100
+        held.grown(states[-1], came)
+        freed = recorded[before:]
+        assert len(freed) <= 4 or came > 100
+        assert len(freed) <= 10
+        assert len(held) <= 100
+        assert sum(state.size for state in states) <= (11_000 if bound == "bytes" else 1 << 30)
+    assert recorded == states[: len(recorded)], "the oldest first"
+    held.stop()
+    assert recorded == states, "each once"
+
+
+def test_a_span_that_is_gone_is_not_taken_for_another() -> None:
+    """What was to be done about it comes when its state is gone as well, and another has its address."""
+    recorded: list[State] = []
+    held, runtime = Unended(), FakeRuntime(1 << 20)
+    held.begin(runtime, recorded.append)  # type: ignore[arg-type]
+    state = State()
+    held.grown(state, 1)
+    key = id(state)
+    state.holder = None  # its span is gone
+    assert len(runtime.asked) == 1
+    held.ended(state)  # and somebody has recorded it meanwhile
+    del state
+    kept = []
+    while not kept or id(kept[-1]) != key:
+        kept.append(State())
+        assert len(kept) < 10_000
+    held.grown(kept[-1], 1)
+    runtime.asked.pop()()
+    assert recorded == []
+    assert len(held) == 1
+
+
+class FakeRuntime:
+    """What is asked for later is kept."""
+
+    def __init__(self, most: int) -> None:
+        self.settings = SimpleNamespace(memory_max_bytes=most)
+        self.asked: list[Callable[[], None]] = []
+
+    def later(self, what: Callable[[], None]) -> None:
+        """Keep it."""
+        self.asked.append(what)
+
+    def wake(self) -> None:
+        """Nobody sleeps."""
+
+
+class Span:
+    """Something that a weak reference can be of."""
+
+
+class State:
+    """The state of a span that is held by nobody else."""
+
+    def __init__(self) -> None:
+        self.holder: Span | None = Span()
+        self.span: weakref.ref[Any] | None = weakref.ref(self.holder)
+        self.size = 0
 
 
 def test_a_forked_child_leaves_its_parents_open_spans_alone(install: Install, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import grpc
 import pytest
@@ -230,7 +231,7 @@ def test_no_otlp_is_no_fault() -> None:
     assert _look(OTEL_TRACES_EXPORTER="console", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9").status == "ok"
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://[::1"])
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://[::1", "   ", "http://x:99999"])
 def test_what_is_no_address_is_said(url: str) -> None:
     """And only the variable is named."""
     finding = _look(OTEL_EXPORTER_OTLP_ENDPOINT=url)
@@ -243,3 +244,47 @@ def test_a_password_in_the_address_is_not_shown() -> None:
     shown = read_endpoint({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://u:{_SECRET}@h:1/{_SECRET}"})
     assert isinstance(shown, Endpoint)
     assert shown.shown == "h:1 by grpc"
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "a" * 300, ".", "\u00fc" * 64])
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_what_is_no_name_of_a_host_is_said(host: str, protocol: str) -> None:
+    """Python refuses to ask for it by an error of another kind."""
+    finding = _look(1, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{host}:4317", OTEL_EXPORTER_OTLP_PROTOCOL=protocol)
+    assert finding.status == "fail"
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in finding.advice
+
+
+@pytest.mark.parametrize("protocol", ["nonsense", "HTTP/protobuf", "http", "http/xml"])
+def test_what_is_no_protocol_is_said(protocol: str) -> None:
+    """The SDK does not start with it: nothing is tried by a protocol that it would not speak."""
+    finding = _look(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL=protocol)
+    assert (finding.status, finding.advice) == ("fail", "one of grpc, http/json, http/protobuf")
+    assert protocol in finding.detail
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+@pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+def test_a_certificate_that_can_not_be_read_is_said(tmp_path: Path, protocol: str, content: bytes | None) -> None:
+    """It is not the server's fault, whatever the server does."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    with _hanging() as address:
+        finding = _look(
+            0.5,
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"https://{address}",
+            OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+            OTEL_EXPORTER_OTLP_CERTIFICATE=str(path),
+        )
+    assert finding.status == "fail"
+    if content is None or protocol != "grpc":
+        assert "the certificate can't be read" in finding.detail
+
+
+@pytest.mark.parametrize("headers", [f"x y={_SECRET}", _SECRET, f"={_SECRET}", f"a=b,{_SECRET}", f"key-bin={_SECRET}"])
+def test_headers_that_can_not_be_read_are_not_shown(headers: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor by the SDK, which would log them as it reads them."""
+    with _grpc(None) as address:
+        _look(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{address}", OTEL_EXPORTER_OTLP_HEADERS=headers)
+    assert _SECRET not in caplog.text

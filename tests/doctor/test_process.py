@@ -125,3 +125,17 @@ def test_a_failed_endpoint_fails_the_command(run: Run, places: list[str], monkey
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     monkeypatch.setattr("otel_prompt_trace.doctor.spooling._MOUNTS", Path("/nowhere/mountinfo"))
     assert run("doctor", *places).code == 3
+
+
+@pytest.mark.parametrize("value", ["abc", "-1", "1.5"])
+@pytest.mark.parametrize("limit", ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"])
+def test_a_limit_that_the_sdk_does_not_start_with_is_said(tmp_path: Path, limit: str, value: str) -> None:
+    """By a row, with everything else that can be seen beside it."""
+    command = [sys.executable, "-m", "otel_prompt_trace.cli", "doctor", "--json", "--store", str(tmp_path / "store")]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env={**environ, limit: value}, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "")
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert (rows["span limits"]["status"], rows["store"]["status"]) == ("fail", "ok")
+    assert limit in rows["span limits"]["detail"]
+    assert "OTLP endpoint" in rows

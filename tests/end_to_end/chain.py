@@ -111,17 +111,6 @@ class Chain:
         found = [item for item in SpanArchive([self.archive]) if not isinstance(item, Problem)]
         return [span for span in found if span.service == self.service]
 
-    def received(self, name: str) -> dict[str, int]:
-        """A counter of the collector's own, by the component that it is of."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.collector.metrics}/metrics", timeout=20) as answer:
-            text = answer.read().decode()
-        found: dict[str, int] = {}
-        for labels, value in re.findall(rf"^otelcol_{name}(?:_total)?\{{(.*?)\}} (\S+)$", text, re.MULTILINE):
-            component = re.search(r'(?:receiver|exporter)="([^"]*)"', labels)
-            key = component[1] if component else ""
-            found[key] = found.get(key, 0) + int(float(value))
-        return found
-
     def in_jaeger(self) -> list[dict[str, Any]]:
         """Every span that Jaeger holds of the application."""
         query = urllib.parse.urlencode({"service": self.service, "limit": 10_000})

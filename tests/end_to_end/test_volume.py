@@ -48,10 +48,12 @@ def test_counts_are_equal_at_every_station(
     bodies = Counter(record.calls[0].request["sha256"] for record in records.values() if record.calls[0].request)
     assert max(bodies.values()) == 1
 
-    until(lambda: sum(chain.received("receiver_accepted_spans").values()) == SPANS, 60)
-    assert sum(chain.received("receiver_refused_spans").values()) == 0
-    until(lambda: chain.received("exporter_sent_spans") == {"otlp_grpc/jaeger": SPANS, "file/spans": SPANS}, 60)
-    assert sum(chain.received("exporter_send_failed_spans").values()) == 0
+    until(lambda: sum(chain.collector.counted("receiver_accepted_spans").values()) == SPANS, 60)
+    assert sum(chain.collector.counted("receiver_refused_spans").values()) == 0
+    until(
+        lambda: chain.collector.counted("exporter_sent_spans") == {"otlp_grpc/jaeger": SPANS, "file/spans": SPANS}, 60
+    )
+    assert sum(chain.collector.counted("exporter_send_failed_spans").values()) == 0
     until(lambda: len(chain.archived()) == SPANS, 60)
     archived = chain.archived()
     assert len({(span.trace_id, span.span_id) for span in archived}) == SPANS

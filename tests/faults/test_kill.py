@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -20,11 +19,12 @@ from otel_prompt_trace.core.record import project
 from otel_prompt_trace.core.text import sha256_text
 from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.store.frames import unpack
+from tests.surroundings import without_settings
 
 pytestmark = pytest.mark.fault
 
 _ROOT = Path(__file__).parents[2]
-_ENV = {name: value for name, value in os.environ.items() if not name.startswith(("PROMPT_TRACE_", "OTEL_"))}
+_ENV = without_settings()
 _DRAIN = """
 import sys
 from pathlib import Path

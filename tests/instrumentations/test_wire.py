@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.call import Call
+from otel_prompt_trace.core.record import Record
 from tests.instrumentations.by_hand import (
     LONG_TEXT,
     MARK,

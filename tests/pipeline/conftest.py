@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,14 +16,13 @@ from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.settings import load
 from otel_prompt_trace.sources import Sources
 from tests.pipeline.fakes import WRITER, FakePayloads, frame
+from tests.surroundings import forget_settings
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the machine reaches a test, and no test writes outside its folder."""
-    for name in list(os.environ):
-        if name.startswith(("PROMPT_TRACE_", "OTEL_")):
-            monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 

@@ -88,7 +88,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(_KINDS), st.dictionaries(st.sampled_from(SHOWN), _values)), max_size=6))
 def test_any_record_has_a_harmless_page(given_events: list[tuple[str, dict[str, Any]]]) -> None:
     """Whatever the fields hold, the page is made, encodes, and has no element but ours."""

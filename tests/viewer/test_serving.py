@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -23,11 +27,12 @@ _ADDRESS = re.compile(r"http://\S+/")
 
 
 @contextmanager
-def serving(places: Places, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(places: Places, *options: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and the address that its line names."""
     command = [sys.executable, "-m", "otel_prompt_trace.cli", "serve", "--store", str(places.store)]
     command += ["--spool", str(places.spool), "--port", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    environ = {**os.environ, **variables}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -53,6 +58,32 @@ def test_it_answers_and_ends_well_when_told(places: Places, number: signal.Signa
         process.send_signal(number)
         assert process.communicate(timeout=20) == ("", "")
     assert process.returncode == 0
+
+
+def test_a_store_that_hangs_is_given_up_and_keeps_no_process(places: Places) -> None:
+    """It takes connections and says nothing: a page says so within seconds, and a signal ends what still waits."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:
+        url = f"s3://payloads?endpoint_url=http://127.0.0.1:{hanging.getsockname()[1]}&region=us-east-1"
+        keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+        with serving(places, "--store", url, **keys) as (process, address), ThreadPoolExecutor(1) as browser:
+            began = time.monotonic()
+            with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+                urllib.request.urlopen(f"{address}q/01M8Q2FRPXVC8H5SNXSEC8YCHW", timeout=60)
+            assert b"the store can" in refused.value.read()
+            assert time.monotonic() - began < 30
+            waiting = browser.submit(urllib.request.urlopen, f"{address}q/01M8Q2FRPXVC8H5SNXSEC8YCHW", timeout=60)
+            hanging.settimeout(20)
+            held = [hanging.accept()[0] for _ in range(3)]  # of the page before two attempts, of this one the first
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=20)
+            assert time.monotonic() - began < 8
+            with pytest.raises(urllib.error.HTTPError, match="503") as ended:
+                waiting.result()
+        for each in (*held, refused.value, ended.value):
+            each.close()
+    assert process.returncode == 0
+    assert "Traceback" not in err
 
 
 def test_it_listens_on_loopback_alone(places: Places) -> None:

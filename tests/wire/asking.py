@@ -16,7 +16,8 @@ import pytest
 
 import otel_prompt_trace as pt
 from otel_prompt_trace import installation
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.call import Call
+from otel_prompt_trace.core.record import Record
 from tests.store.memory import MemoryStore
 
 URL = "http://model.test/v1/chat/completions"

@@ -30,11 +30,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import otel_prompt_trace as pt
 from otel_prompt_trace.batch import CensusReport, run_census
 from otel_prompt_trace.core.bodies.runs import rebuild
-from otel_prompt_trace.core.record import Call
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.pipeline.drain import drain
 from otel_prompt_trace.pipeline.spool import Spool, SpoolFull
 from otel_prompt_trace.records import Records
 from tests.batch.worlds import Tracing
+from tests.surroundings import forget_settings, without_settings
 from tests.waiting import until
 from tests.wire import replies
 from tests.wire.asking import URL, Recorded, body, client, echo, message
@@ -82,8 +83,7 @@ Make = Callable[..., Application]
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Makes the application, by default with a store in the test's folder."""
-    for name in [name for name in os.environ if name.startswith(("PROMPT_TRACE_", "OTEL_"))]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made: list[Application] = []
 
@@ -381,7 +381,7 @@ def test_a_flush_keeps_its_time_and_holds_nobody_up(make: Make, monkeypatch: pyt
 
 @contextlib.contextmanager
 def _parting(folder: Path, what: str) -> Iterator[subprocess.Popen[str]]:
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("PROMPT_TRACE_", "OTEL_"))}
+    env = without_settings()
     env["XDG_STATE_HOME"] = str(folder / "state")
     called = [sys.executable, "-m", "tests.wire.parting_application", what, folder / "store", folder / "spool"]
     pipes: dict[str, Any] = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from otel_prompt_trace.cli.reading import get
-from otel_prompt_trace.core.record import Call
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.usage import normalize
 from tests.wire.conftest import Runs
 from tests.wire.running import Run, Seen, run

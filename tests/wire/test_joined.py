@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 import otel_prompt_trace as pt
 from otel_prompt_trace.batch import run_census
+from tests.surroundings import without_settings
 from tests.wire.joining_service import CHUNK, HISTORY, QUESTION, SYSTEM
 
 pytest.importorskip("duckdb")
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def _run(folder: Path, **variables: str) -> str:
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("PROMPT_TRACE_", "OTEL_"))}
+    env = without_settings()
     called = [sys.executable, "-m", "tests.wire.joining_service", "front", str(folder / "store"), str(folder / "spool")]
     settings = {"PROMPT_TRACE_PROPAGATE": "true", "XDG_STATE_HOME": str(folder / "state"), **variables}
     done = subprocess.run(called, cwd=ROOT, env={**env, **settings}, capture_output=True, text=True, timeout=60)

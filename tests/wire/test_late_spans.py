@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_prompt_trace as pt
-from otel_prompt_trace.core.record import Call
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.wire.exchange import begin
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": "hello", "gen_ai.request.model": "m"}

@@ -63,8 +63,8 @@ def cut_runs(text: str, places: Iterable[RawPlace], digest: Digest) -> list[Any]
     return list(without(text, places, cut))
 
 
-def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], fill: bytes = b"*") -> tuple[bytes, int]:
-    """The bytes of a body, and how many of them were not kept and are filled up with ``fill``, one byte.
+def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes]) -> tuple[bytes, int]:
+    """The bytes of a body, and how many of them were not kept: an asterisk stands for each.
 
     Raises:
         Whatever ``blob`` raises where it has no such bytes (KeyError, NotFound).
@@ -80,7 +80,7 @@ def rebuild(runs: Sequence[Any], blob: Callable[[str], bytes], fill: bytes = b"*
             found.append(blob(str(run["blob"])))
         else:
             missing += _count(run, "cut")
-            found.append(fill * _count(run, "cut"))
+            found.append(b"*" * _count(run, "cut"))
     return b"".join(found), missing
 
 

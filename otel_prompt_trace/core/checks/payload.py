@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.checks.check import Check, Outcome
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import as_text, sha256_text
 
 _COMPLETE = frozenset({"stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "completed"})

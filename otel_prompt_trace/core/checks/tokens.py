@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from otel_prompt_trace.core.checks.check import Outcome
-from otel_prompt_trace.core.chunks import ids_of, packings
+from otel_prompt_trace.core.chunks import packings
 from otel_prompt_trace.core.counting import TokenCounts
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.token_identity import TokenIdentity
@@ -65,7 +65,7 @@ def expected_tokens(record: Record, counts: TokenCounts, found: TokenIdentity) -
 
 def _chunks_expected(record: Record) -> Range | None:
     """The tokens that the chunks of a prompt may take; None where nothing was declared of them."""
-    retrieved = ids_of(record.retrieved)
+    retrieved = record.chunk_ids
     sizes = list(_declared(record, "chunk_tokens"))
     packed = [tokens for packing in packings(record) if (tokens := token_count(packing.get("tokens"))) is not None]
     budgets = [budget for packing in packings(record) if (budget := token_count(packing.get("budget"))) is not None]

@@ -7,9 +7,10 @@ neither fill memory nor slow it down by more than the one look at a key's head t
 
 from __future__ import annotations
 
-from otel_prompt_trace.core.conventions.table import BELOW, INDEXED, TABLE, ContentKey
+from otel_prompt_trace.core.conventions.table import BELOW, INDEXED, NO_PROVIDERS, OF_PROVIDER, TABLE, ContentKey
 
 _HEAD = 4  # characters; enough to send nearly every other key away after one look
+_PROVIDER = "llm."
 
 
 def _exact() -> dict[str, ContentKey]:
@@ -59,6 +60,8 @@ def _look(key: str) -> ContentKey | None:
         return known
     family = _FAMILIES.get(key[:_HEAD])
     found = None if family is None or not key.startswith(family) else _below(key, family)
+    if found is None and family is not None and key.startswith(_PROVIDER):
+        found = _of_provider(key)
     if type(key) is not str or len(key) > _LONGEST:
         return found
     if found is not None and len(_indexed) < _REMEMBERED:
@@ -76,3 +79,11 @@ def _below(key: str, family: tuple[str, ...]) -> ContentKey | None:
             if key[len(prefix) : len(prefix) + 1].isdigit():
                 return INDEXED[prefix]
     return None
+
+
+def _of_provider(key: str) -> ContentKey | None:
+    provider, _, field = key[len(_PROVIDER) :].partition(".")
+    direction = OF_PROVIDER.get(field)
+    if direction is None or not provider or provider.startswith(NO_PROVIDERS):
+        return None
+    return ContentKey("litellm", direction)

@@ -39,6 +39,7 @@ Convention: TypeAlias = Literal[
     "crewai",
     "beeai",
     "monocle",
+    "litellm",
 ]
 Direction: TypeAlias = Literal[
     "in",  # what the model or the operation was given
@@ -192,8 +193,9 @@ TABLE: dict[Convention, dict[Direction, tuple[str, ...]]] = {
     },
     "mcp": {"tool": ("mcp.request.argument", "mcp.response.value")},
     "openlit": {
-        "in": ("gen_ai.content.prompt",),
-        "out": ("gen_ai.content.completion", "gen_ai.content.reasoning"),
+        "in": ("gen_ai.content.prompt", "gen_ai.workflow.input"),
+        "out": ("gen_ai.content.completion", "gen_ai.content.reasoning", "gen_ai.workflow.output"),
+        "tool": ("gen_ai.tool.args",),
     },
     "sentry": {
         "in": ("gen_ai.request.messages",),
@@ -252,3 +254,26 @@ BELOW: dict[str, ContentKey] = {
     "embedding.embeddings.": ContentKey("openinference", "embedding"),
     "mcp.request.argument.": ContentKey("mcp", "tool"),
 }
+
+# LiteLLM's raw span has a request and its answer field by field, as llm.<provider>.<field>, whoever the provider is.
+OF_PROVIDER: dict[str, Direction] = {
+    "messages": "in",
+    "input": "in",
+    "prompt": "in",
+    "contents": "in",
+    "extra_body": "in",
+    "system": "system",
+    "instructions": "system",
+    "system_instruction": "system",
+    "systemInstruction": "system",
+    "tools": "tools",
+    "functions": "tools",
+    "choices": "out",
+    "content": "out",
+    "output": "out",
+    "candidates": "out",
+    "message": "out",
+    "stringified_raw_response": "out",
+}
+# Their fields are counts and prices by direction: llm.token_count.prompt, llm.cost.input, llm.usage.…
+NO_PROVIDERS = ("tok", "cos", "usa")

@@ -106,7 +106,8 @@ def _chunk_rendered(facts: Facts, census: Census) -> Judged:
     form = _other_form(facts, text) if text is not None else ""
     known = text is not None and facts.searchable
     for p in pieces:
-        return (0 if known else None), f"{p.piece.label} is {p.state}{f': {p.note}' if p.note else ''}{form}"
+        said = f": {p.note}" if p.note else ""
+        return (0 if known else None), f"{p.piece.label} is {p.state}{said}{'' if p.hint else form}"
     if known:
         return 0, f"its text stands nowhere in the prompt, and no piece names it{form}"
     if facts.all_others:
@@ -142,8 +143,8 @@ def _dropped(facts: Facts, chunk: str) -> str:
 
 
 def _other_form(facts: Facts, text: str) -> str:
-    path = facts.folded(text)
-    return "" if path is None else f"; in another form (white space, case, Unicode form) it stands in {path}"
+    changed = facts.changed(text)
+    return f"; in another form: {changed}" if changed else ""
 
 
 def _version(facts: Facts, manifest: Manifest) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from typing import Literal
 
 from otel_prompt_trace.core.census import Census
-from otel_prompt_trace.core.chunks import ids_of, rules_of_dropped
+from otel_prompt_trace.core.chunks import rules_of_dropped
 from otel_prompt_trace.core.diagnosis.manifest import Manifest
 from otel_prompt_trace.core.grade import CallGrade
+from otel_prompt_trace.core.missing.explain import why
 from otel_prompt_trace.core.pieces import Piece
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import as_text
@@ -22,7 +22,7 @@ _TEXT_FIELDS = ("text", "content", "page_content", "document")  # of a hit, wher
 def known_ids(record: Record) -> set[str]:
     """Every chunk id that the record names: retrieved, dropped, or a piece's source."""
     sources = (piece.source_id for piece in _pieces(record))
-    return {*ids_of(record.retrieved), *record.dropped, *(source for source in sources if source is not None)}
+    return {*record.chunk_ids, *record.dropped, *(source for source in sources if source is not None)}
 
 
 class Facts:
@@ -76,11 +76,11 @@ class Facts:
             if at >= 0:
                 yield segment.path, at
 
-    def folded(self, text: str) -> str | None:
-        """The path where the text stands but for white space, case and the form of its characters: a hint, no place."""
-        needle = _fold(text)
-        segments = self.census.segments if self.census is not None and needle else ()
-        return next((segment.path for segment in segments if needle in _fold(segment.text)), None)
+    def changed(self, text: str) -> str:
+        """How and where the text stands in another form; empty where it most likely stands in none. No proof."""
+        segments = self.census.segments if self.census is not None else ()
+        (hint,) = why(segments, [text])
+        return "" if hint is None else hint.words(segments[hint.segment].path)
 
     def _texts(self) -> dict[str, str]:
         """The texts of chunks, as far as anybody told them: the manifest, hits, pieces, the last for sure."""
@@ -103,7 +103,3 @@ class Facts:
 
 def _pieces(record: Record) -> Iterator[Piece]:
     return (piece for call in record.calls for piece in call.declared if not piece.inferred)
-
-
-def _fold(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from otel_prompt_trace.core.bodies.runs import value_of
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.conventions.request_bodies import settings_of
 from otel_prompt_trace.core.parameters import content_of
-from otel_prompt_trace.core.record import Call
 from otel_prompt_trace.core.text import wrap
 
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census
 from otel_prompt_trace.core.pieces import Placed
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.units import Unit, solid, units
 from otel_prompt_trace.core.text import as_text
 from otel_prompt_trace.core.usage import normalize

@@ -78,7 +78,7 @@ hostile = st.lists(st.sampled_from(PARTS) | st.characters(), max_size=25).map(""
 
 
 @given(hostile)
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=300)
 def test_every_place_leads_back(text: str) -> None:
     """Whatever the text: places rise, lie within it, and cover it but for what is gone; no NUL is left."""
     folded = Folded(text)
@@ -97,7 +97,7 @@ def test_every_place_leads_back(text: str) -> None:
 
 
 @given(hostile, st.data())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_what_is_between_two_places_has_the_folding_between_them(text: str, data: st.DataObject) -> None:
     """``[start, stop)`` of the original, folded by itself, is what was found: so what is found there is there."""
     folded = Folded(text)
@@ -111,14 +111,14 @@ def test_what_is_between_two_places_has_the_folding_between_them(text: str, data
 
 
 @given(texts(), st.sampled_from(sorted(WAYS)))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_every_way_has_the_same_folding(text: str, way: str) -> None:
     """What ways change is what the folding leaves out."""
     assert Folded(WAYS[way][1](text)).text == Folded(text).text
 
 
 @given(hostile, st.integers(0, 60), st.integers(0, 60))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_what_is_owned_is_not_free(text: str, one: int, other: int) -> None:
     """Of the owned characters none is left in what is free, and of the others all that are units of their own."""
     start, end = sorted((min(one, len(text)), min(other, len(text))))

@@ -29,7 +29,7 @@ def hints(prompt: str, *texts: str | None, owned: tuple[tuple[int, int], ...] = 
 
 
 @given(st.lists(hostile, max_size=3), st.lists(hostile, max_size=5), st.data())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_whatever_is_asked_a_place_is_a_place(bodies: list[str], texts: list[str], data: st.DataObject) -> None:
     """No text breaks it, every hint has known names and lies within its segment, and is never the text itself."""
     owned = []
@@ -44,7 +44,7 @@ def test_whatever_is_asked_a_place_is_a_place(bodies: list[str], texts: list[str
 
 
 @given(prompts, st.lists(any_piece(), max_size=8), st.booleans())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_a_hint_decides_nothing(texts: list[str], pieces: list[Piece], ordered: bool) -> None:
     """Counts, gaps, reasons, verdict, states and places are those of the census that looked for no reason."""
     plain = take(Split(tuple(Segment(f"p{n}", text) for n, text in enumerate(texts))), pieces, ordered=ordered)
@@ -116,7 +116,7 @@ class TestLettersAndMarks:
         assert hints(prompt, text) == [None]
 
     @given(hostile, hostile)
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=150)
     def test_never_between_a_letter_and_its_mark(self, before: str, after: str) -> None:
         """Whatever is around it."""
         prompt = f"{before}{CHUNK.upper()}{after}"

@@ -48,7 +48,7 @@ def test_every_way_by_name_and_place(way: str, around: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @given(text=texts(), before=texts(1), after=texts(1))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 def test_random_texts(way: str, text: str, before: str, after: str) -> None:
     """Of any text the way is named, and the place is that of the changed text; an equal change may give its name."""
     reason, change = WAYS[way]
@@ -113,7 +113,7 @@ def test_the_escaped_form_was_declared(way: str) -> None:
 
 
 @given(text=texts(12), data=st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_text_that_was_cut(text: str, data: st.DataObject) -> None:
     """Its beginning or its end stands: the place is to the character, and so is the count of what is missing."""
     at = data.draw(st.integers(30, max(30, len(text) - 10)))
@@ -142,7 +142,7 @@ def test_a_mark_of_the_cut_is_told(mark: str) -> None:
 
 
 @given(text=texts(16), inserted=st.text("=#-\n", min_size=1, max_size=90), data=st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_text_that_was_split(text: str, inserted: str, data: st.DataObject) -> None:
     """Something was put into it: from where it begins to where it ends, and where that is."""
     at = data.draw(st.integers(20, max(20, len(text) - 20)))

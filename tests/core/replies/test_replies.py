@@ -58,7 +58,7 @@ def test_every_api_has_an_example() -> None:
 
 
 @given(st.sampled_from(_BODIES), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_how_the_bytes_are_chunked_changes_nothing(body: tuple[str, str, bytes], data: st.DataObject) -> None:
     """Cuts fall anywhere: in characters, line ends, lengths and checksums."""
     api, content_type, raw = body
@@ -115,7 +115,7 @@ def test_bytes_that_were_read_are_not_kept(case: Case) -> None:
 
 
 @given(st.sampled_from(APIS), st.integers(100, 599), st.sampled_from([SSE, JSON, "", "x/eventstream"]), st.binary())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_no_bytes_raise(api: str, status: int, content_type: str, raw: bytes) -> None:
     """Noise is said to be unread or unfinished, never taken for an answer."""
     found = read_reply(api, status, content_type, raw)
@@ -143,7 +143,7 @@ def _changed(value: Any, draw: Any) -> Any:
 
 
 @given(st.sampled_from(_PLAIN), st.data())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_body_of_an_odd_form_is_read_as_far_as_it_goes(case: Case, data: st.DataObject) -> None:
     """Whatever stands where a host never put it: no field of a body is taken to be of its usual type."""
     raw = json.dumps(_changed(_changed(case.plain, data.draw), data.draw)).encode()
@@ -152,7 +152,7 @@ def test_a_body_of_an_odd_form_is_read_as_far_as_it_goes(case: Case, data: st.Da
 
 
 @given(st.sampled_from([case for case in CASES if case.content_type == SSE]), st.data())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_events_of_an_odd_form_cost_nothing_else(case: Case, data: st.DataObject) -> None:
     """One event of a stream is changed anywhere: the reader goes on, and its last event still ends it."""
     texts = [line[6:] for line in case.raw.decode().splitlines() if line.startswith("data: ")]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import census
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.pieces import Declared, Piece
-from otel_prompt_trace.core.record import Call, Record
+from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.sketch import Sketch, sketch
 
 Part = tuple[str | None, str]  # a producer (and a source: rag:id), None for nobody, and its text

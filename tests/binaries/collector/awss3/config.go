@@ -1,16 +1,18 @@
 // Package awss3 stands in for the collector's awss3 exporter, whose module can't be had from every Go module proxy.
 //
 // It takes the settings that collector-config uses, under the names of the published exporter, and refuses all others.
-// It writes the same objects under the same keys: one TracesData as OTLP/JSON an object. Queue, batches, retries and
-// the queue's storage are not its own: they are the collector's exporter helper, as in the published exporter.
+// It writes the same objects under the same keys: one TracesData as OTLP/JSON an object. What decides whether anything
+// is lost is not its own but what the published exporter is built on: the collector's exporter helper for the queue, its
+// storage, batches and retries, and the transfer manager of the AWS SDK, which sends a large object in parts.
 package awss3
 
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"path"
 	"time"
 
+	"github.com/itchyny/timefmt-go"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configcompression"
 	"go.opentelemetry.io/collector/config/configoptional"
@@ -40,9 +42,6 @@ type Uploader struct {
 	UniqueKeyFuncName string                 `mapstructure:"unique_key_func_name"`
 }
 
-// directives are those of strftime that a partition may have here, in the words of Go's own layouts.
-var directives = strings.NewReplacer("%Y", "2006", "%m", "01", "%d", "02", "%H", "15", "%M", "04")
-
 func defaults() component.Config {
 	return &Config{
 		Timeout:   exporterhelper.NewDefaultTimeoutConfig(),
@@ -63,8 +62,8 @@ func (c *Config) Validate() error {
 	if up.Region == "" {
 		found = append(found, errors.New("region is required"))
 	}
-	if up.Bucket == "" {
-		found = append(found, errors.New("s3_bucket is required"))
+	if up.Bucket == "" && up.Endpoint == "" {
+		found = append(found, errors.New("bucket or endpoint is required"))
 	}
 	if c.Marshaler != "otlp_json" {
 		found = append(found, fmt.Errorf("marshaler %q: only otlp_json here", c.Marshaler))
@@ -75,34 +74,27 @@ func (c *Config) Validate() error {
 	if up.UniqueKeyFuncName != "uuidv7" {
 		found = append(found, fmt.Errorf("unique_key_func_name %q: only uuidv7 here", up.UniqueKeyFuncName))
 	}
-	if strings.Contains(directives.Replace(up.PartitionFormat), "%") {
-		found = append(found, fmt.Errorf("s3_partition_format %q: only %%Y, %%m, %%d, %%H and %%M here", up.PartitionFormat))
-	}
-	if _, err := up.zone(); err != nil {
-		found = append(found, fmt.Errorf("s3_partition_timezone: %w", err))
-	}
 	return errors.Join(found...)
 }
 
-// zone is that of the partitions: the collector's own unless one is named, as in the published exporter.
+// zone is that of the partitions: the collector's own unless one is named. As in the published exporter, a name that
+// is none stops the collector at its start, and "validate" passes it.
 func (u Uploader) zone() (*time.Location, error) {
 	if u.PartitionTimezone == "" {
 		return time.Local, nil
 	}
-	return time.LoadLocation(u.PartitionTimezone)
+	zone, err := time.LoadLocation(u.PartitionTimezone)
+	if err != nil {
+		return nil, fmt.Errorf("invalid S3 partition timezone: %w", err)
+	}
+	return zone, nil
 }
 
-// partition formats each part of the path on its own: a name such as "hour=" is no layout.
-func (u Uploader) partition(at time.Time) string {
-	var path strings.Builder
-	rest := u.PartitionFormat
-	for {
-		before, after, found := strings.Cut(rest, "%")
-		path.WriteString(before)
-		if !found {
-			return path.String()
-		}
-		path.WriteString(at.Format(directives.Replace("%" + after[:1])))
-		rest = after[1:]
+// key is where an object written at this time goes. Slashes too many in prefix or partition are dropped.
+func (u Uploader) key(at time.Time, unique string) string {
+	key := path.Join(u.Prefix, timefmt.Format(at, u.PartitionFormat), "traces_"+unique+".json")
+	if u.Compression.IsCompressed() {
+		key += ".gz"
 	}
+	return key
 }

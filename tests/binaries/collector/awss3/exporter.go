@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/collector/component"
@@ -29,17 +30,13 @@ func NewFactory() exporter.Factory {
 type uploader struct {
 	settings Uploader
 	zone     *time.Location
-	client   *s3.Client
+	manager  *transfermanager.Client
 	encoder  ptrace.JSONMarshaler
 }
 
 func newTraces(ctx context.Context, set exporter.Settings, given component.Config) (exporter.Traces, error) {
 	cfg := given.(*Config)
-	zone, err := cfg.Uploader.zone()
-	if err != nil {
-		return nil, err
-	}
-	up := &uploader{settings: cfg.Uploader, zone: zone}
+	up := &uploader{settings: cfg.Uploader}
 	return exporterhelper.NewTraces(ctx, set, given, up.push,
 		exporterhelper.WithStart(up.start),
 		exporterhelper.WithTimeout(cfg.Timeout),
@@ -49,16 +46,21 @@ func newTraces(ctx context.Context, set exporter.Settings, given component.Confi
 }
 
 func (u *uploader) start(ctx context.Context, _ component.Host) error {
+	zone, err := u.settings.zone()
+	if err != nil {
+		return err
+	}
 	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(u.settings.Region))
 	if err != nil {
 		return err
 	}
-	u.client = s3.NewFromConfig(loaded, func(options *s3.Options) {
+	client := s3.NewFromConfig(loaded, func(options *s3.Options) {
 		options.UsePathStyle = u.settings.ForcePathStyle
 		if u.settings.Endpoint != "" {
 			options.BaseEndpoint = aws.String(u.settings.Endpoint)
 		}
 	})
+	u.zone, u.manager = zone, transfermanager.New(client)
 	return nil
 }
 
@@ -72,20 +74,19 @@ func (u *uploader) push(ctx context.Context, traces ptrace.Traces) error {
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprintf("%s/traces_%s.json", u.settings.partition(time.Now().In(u.zone)), unique)
-	if u.settings.Prefix != "" {
-		key = u.settings.Prefix + "/" + key
+	input := &transfermanager.UploadObjectInput{
+		Bucket:       aws.String(u.settings.Bucket),
+		Key:          aws.String(u.settings.key(time.Now().In(u.zone), unique.String())),
+		StorageClass: types.StorageClassStandard,
 	}
-	input := &s3.PutObjectInput{Bucket: aws.String(u.settings.Bucket)}
 	if u.settings.Compression.IsCompressed() {
 		if body, err = gzipped(body); err != nil {
 			return err
 		}
-		key += ".gz"
 		input.ContentEncoding = aws.String(string(u.settings.Compression))
 	}
-	input.Key, input.Body = aws.String(key), bytes.NewReader(body)
-	_, err = u.client.PutObject(ctx, input)
+	input.Body = bytes.NewReader(body)
+	_, err = u.manager.UploadObject(ctx, input)
 	return err
 }
 
