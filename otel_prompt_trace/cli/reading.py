@@ -127,7 +127,7 @@ def ls(settings: Settings, limit: int, since: date | None, until: date | None, j
                 "qid": qid,
                 "ts": query.get("ts") or first,
                 "calls": len(record.calls),
-                "verdict": grade(record).verdict,
+                "verdict": grade(record, count_tokens).verdict,
                 "state": "damaged" if damage(record, source) else "spooled" if record.waiting else "stored",
                 "question": query.get("question"),
             }

@@ -48,6 +48,19 @@ def test_get_prints_the_published_names(run: Run, places: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_every_command_gives_the_same_verdict(run: Run, places: list[str]) -> None:
+    """Tokens count for it: the provider reports fewer than the prompt has."""
+    with pt.query(question="q") as q, q.call(model="gpt-4o", prompt="Be brief. Why is it so?") as call:
+        pt.declare("system", "Be brief.")
+        pt.declare("user", " Why is it so?")
+        call.respond("x", usage={"prompt_tokens": 2})
+    assert pt.flush(10).ok
+    (row,) = run("ls", "--json", *places).json
+    (graded,) = run("grade", "--json", *places).json["grades"]
+    assert row["verdict"] == graded["verdict"] == run("get", q.qid, *places).json["verdict"] == "mismatch"
+
+
+@pytest.mark.usefixtures("installed")
 def test_get_gives_several_calls_each_their_own(run: Run, places: list[str]) -> None:
     """With several calls the call's names stand in calls[], in the order in which they went out; --call picks one."""
     with pt.query(question="q") as q:
