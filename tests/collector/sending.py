@@ -59,7 +59,11 @@ class Load:
         make = _maker(self._chars)
         while not self._halt.is_set():
             spans = make(self._batch)
-            taken = exporter.export(spans) is SpanExportResult.SUCCESS
+            try:
+                taken = exporter.export(spans) is SpanExportResult.SUCCESS
+            except ValueError:  # its channel was closed as it began: nothing was sent
+                assert self._halt.is_set()
+                return
             with self._lock:
                 if taken:
                     self.acknowledged += [f"{span.context.span_id:016x}" for span in spans if span.context]
