@@ -77,15 +77,19 @@ def test_nothing_is_lost_while_the_bucket_is_missing(
 
 @pytest.mark.timeout(240)
 def test_a_full_queue_refuses_instead_of_forgetting(start_collector: StartCollector, seaweed: Seaweed) -> None:
-    """Senders are told; what was acknowledged before is archived once the bucket is there."""
+    """Senders are told, also after a kill; what was acknowledged before is archived once the bucket is there."""
     bucket = Bucket(seaweed, f"full-{uuid.uuid4().hex[:12]}")
     collector = start_collector("production.yaml", ARCHIVE_QUEUE_BYTES=str(20 << 20), **bucket.variables)
     with Load(collector.grpc, batch=200, chars=4000) as load:
         until(lambda: load.refused, 90)
     assert len(load.acknowledged) > 2_000
     assert "sending queue is full" in collector.program.said()
+    collector.program.kill()
+    collector.start_again()
+    with Load(collector.grpc, batch=200, chars=4000) as again:
+        until(lambda: again.refused, 90)
     bucket.make()
-    archived(bucket, load.acknowledged)
+    archived(bucket, load.acknowledged + again.acknowledged)
 
 
 def test_wrong_credentials_lose_nothing(start_collector: StartCollector, spans_bucket: Bucket) -> None:
