@@ -25,7 +25,7 @@ from otel_prompt_trace.batch.payloads import Outcome, PayloadReader, list_qids, 
 from otel_prompt_trace.batch.report import CallRow, CensusReport, Unjoined
 from otel_prompt_trace.batch.rows import Row, shape_row
 from otel_prompt_trace.batch.sketches import Sketches
-from otel_prompt_trace.batch.tables import encodable, require_batch
+from otel_prompt_trace.batch.tables import require_batch
 from otel_prompt_trace.core.counting import CountTokens, TokenCounts
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.core.placement import Placement
@@ -33,6 +33,7 @@ from otel_prompt_trace.core.residuals.remainder import Remainders
 from otel_prompt_trace.core.residuals.shapes import Shapes, shapes
 from otel_prompt_trace.core.residuals.suspicion import Suspicion
 from otel_prompt_trace.core.template import track
+from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.core.verdict import in_order, verdict
 
 Progress = Callable[[int, "int | None"], None]

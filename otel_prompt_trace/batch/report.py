@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import summary
 from otel_prompt_trace.core.events import Problem
 from otel_prompt_trace.core.residuals.shapes import Shapes
 from otel_prompt_trace.core.residuals.suspicion import Suspicion, by_producer
 from otel_prompt_trace.core.template import TemplateTrack
+from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.core.verdict import Verdict, worst
 
 COLUMNS = ("qid", "call", "total", "covered", "unaccounted", "unlocatable", "verdict", "reasons", "span")
@@ -222,8 +222,8 @@ class CensusReport:
                 {"source": encodable(problem.source), "line": problem.line or None, "reason": problem.reason}
                 for problem in self.problems
             ],
-            "shapes": [_encodable(shape.to_dict()) for shape in self.shapes.found],
-            "suspicions": [_encodable(suspicion.to_dict()) for suspicion in self.suspicions],
+            "shapes": [encodable(shape.to_dict()) for shape in self.shapes.found],
+            "suspicions": [encodable(suspicion.to_dict()) for suspicion in self.suspicions],
             "left_out": [encodable(name) for name in self.left_out],
             "templates": [encodable(template.sentence) for template in self.templates],
             "written": [encodable(str(path)) for path in self.written],
@@ -266,13 +266,6 @@ class CensusReport:
 def _shown(problem: Problem) -> str:
     where = encodable(problem.source)
     return f"{where}:{problem.line}: {problem.reason}" if problem.line else f"{where}: {problem.reason}"
-
-
-def _encodable(value: Any) -> Any:
-    """A value with its texts as UTF-8 can carry them."""
-    if isinstance(value, dict):
-        return {name: _encodable(item) for name, item in value.items()}
-    return [_encodable(item) for item in value] if isinstance(value, list) else encodable(value)
 
 
 def _fields(item: CallRow | Totals | Unjoined) -> dict[str, Any]:

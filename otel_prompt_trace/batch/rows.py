@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from otel_prompt_trace.batch.tables import encodable
 from otel_prompt_trace.core.again import Again
 from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census, Gap
@@ -25,6 +24,7 @@ from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.shapes import Shape
 from otel_prompt_trace.core.residuals.sketch import Sketch
 from otel_prompt_trace.core.seal import prompt_digest
+from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.core.usage import normalize
 
 Row = dict[str, Any]

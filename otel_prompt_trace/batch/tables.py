@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.exceptions import MissingDependency
 
 if TYPE_CHECKING:
@@ -169,13 +170,6 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([pa.field(c.name, _arrow_type(c.type), metadata={"description": c.description}) for c in columns])
-
-
-def encodable(value: Any) -> Any:
-    """A text, or a list of texts, as UTF-8 can carry it: see the module docstring."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    return [encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def record_batch(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:

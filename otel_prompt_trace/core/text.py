@@ -111,6 +111,15 @@ def as_text(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
+def encodable(value: Any) -> Any:
+    """A text, or the texts in lists and objects, as UTF-8 carries it: a lone surrogate is spelled out."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {name: encodable(item) for name, item in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list) else value
+
+
 def sha256_text(text: str) -> str:
     """Hex sha256 of :func:`utf8` of ``text``."""
     return sha256_bytes(utf8(text))
@@ -151,7 +160,7 @@ def wrap(value: Any, depth: int = 0) -> Any:
     if isinstance(value, CutText):
         return {"runs": [_wrap_run(run) for run in value.runs]}
     if isinstance(value, Foreign):
-        return {"object": _printable(value.kind), "repr": _printable(value.repr)}
+        return {"object": encodable(value.kind), "repr": encodable(value.repr)}
     if isinstance(value, bytes | bytearray | memoryview):
         return _base64(bytes(value), "bytes")
     if depth >= _DEPTH:
@@ -241,7 +250,7 @@ def _wrap_mapping(value: Mapping[Any, Any], depth: int) -> Any:
     plain: dict[str, Any] = {}
     for key, item in value.items():
         name = str.__str__(key) if isinstance(key, str) else str(key)
-        name = _printable(name)  # JSON has no other place for a name; the escape is visible, the value whole
+        name = encodable(name)  # JSON has no other place for a name; the escape is visible, the value whole
         if name in plain:  # 1 and "1", say: JSON would keep one of the two
             return _foreign(value)
         plain[name] = wrap(item, depth + 1)
@@ -270,11 +279,7 @@ def _base64(raw: bytes, encoding: str) -> dict[str, str]:
 def _foreign(value: object) -> dict[str, str]:
     kind = type(value)
     try:
-        shown = _printable(repr(value))
+        shown = encodable(repr(value))
     except Exception:  # noqa: BLE001 - a repr is somebody else's code: it must not take the record with it
         shown = ""
-    return {"object": _printable(f"{kind.__module__}.{kind.__qualname__}"), "repr": shown}
-
-
-def _printable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return {"object": encodable(f"{kind.__module__}.{kind.__qualname__}"), "repr": shown}

@@ -24,6 +24,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from otel_prompt_trace.core.published import published
+from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.exceptions import Ambiguous, Erased, InvalidQid, NotFound, PromptTraceError
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.viewer import listings
@@ -94,7 +95,7 @@ class _Viewer:
         candidates = error.candidates if isinstance(error, Ambiguous) else []
         if wants_json(request):
             said = {"error": title, "message": message, "next": [_words(each) for each in nexts]}
-            return _json(orjson.dumps(_encodable(said | ({"candidates": candidates} if candidates else {}))), status)
+            return _json(orjson.dumps(encodable(said | ({"candidates": candidates} if candidates else {}))), status)
         return HTMLResponse(listings.problem_page(title, message, nexts, candidates), status)
 
     def _record(self, request: Request) -> Shown:
@@ -192,14 +193,6 @@ def _day(request: Request) -> date | None:
 
 def _json(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
-
-
-def _encodable(value: dict[str, Any]) -> dict[str, Any]:
-    """A message may quote what came from outside; JSON carries no lone surrogate."""
-    return {
-        name: item.encode("utf-8", "backslashreplace").decode() if isinstance(item, str) else item
-        for name, item in value.items()
-    }
 
 
 def _words(text: Html | str) -> str:
