@@ -376,7 +376,7 @@ def test_a_flush_keeps_its_time_and_holds_nobody_up(make: Make, monkeypatch: pyt
     assert ok is False
     assert 0.5 < seconds < 2.0
     assert asked > 20
-    assert slowest < 0.4
+    assert slowest < seconds
 
 
 @contextlib.contextmanager
