@@ -7,6 +7,7 @@ long runs, marked ``slow``, each takes minutes; the same properties run briefly 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from otel_prompt_trace.core.census import take
 from otel_prompt_trace.core.pieces import Piece, Placed
 from otel_prompt_trace.core.segments import Segment, Split
 from otel_prompt_trace.core.words import is_word
+from tests.absent import VARIABLE
 from tests.core.optimum import is_fragment, optimum, spots
 from tests.core.test_assignment import assert_sound, narrow
 
@@ -151,7 +153,9 @@ larger = mutated(12, segments=2, pieces=6, longest=4)
 some = rendered(segments=2, pieces=4, longest=4)
 subset = st.lists(st.integers(0, 7), max_size=8, unique=True)
 brief = settings(deadline=None, max_examples=200)
-long = settings(derandomize=True, deadline=None, max_examples=10_000, suppress_health_check=list(HealthCheck))
+# Where all tests run a tenth of them does: the rest takes a quarter of an hour.
+EXAMPLES = 1_000 if os.environ.get(VARIABLE) == "1" else 10_000
+long = settings(derandomize=True, deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 
 
 @given(few, st.booleans())
@@ -216,13 +220,13 @@ class TestLongRuns:
     """The same with many examples."""
 
     @given(small, st.booleans())
-    @settings(long, max_examples=2_000)  # it is the optimum that takes its time
+    @settings(long, max_examples=EXAMPLES // 5)  # it is the optimum that takes its time
     def test_small_prompts_are_covered_as_well_as_can_be(self, case: tuple[Texts, list[str]], ordered: bool) -> None:
         """As above, with as many pieces as are ever moved at once."""
         best(case, ordered)
 
     @given(larger, st.booleans())
-    @settings(long, max_examples=3_000)
+    @settings(long, max_examples=EXAMPLES // 3)
     def test_larger_ones_are_not_far_from_it(self, case: tuple[Texts, list[str]], ordered: bool) -> None:
         """As above."""
         bounded(case, ordered)
