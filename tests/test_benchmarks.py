@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
 
@@ -215,11 +216,23 @@ def test_hard_prompts_stay_near_linear(name: str) -> None:
     prompt, pieces = census.hard()[name]
     split = Split((Segment("prompt", prompt),))
     for ordered in (True, False) if name not in census.ORDERED else (True,):
-        began = time.thread_time()
-        census.scan(prompt)
-        scanned = time.thread_time()
-        take(split, pieces, ordered=ordered)
-        assert time.thread_time() - scanned < 5 * census.SCANS * (scanned - began)
+        scanned = _least(lambda: census.scan(prompt))
+        assert _least(lambda: take(split, pieces, ordered=ordered)) < 5 * census.SCANS * scanned  # noqa: B023
+
+
+def _least(what: Callable[[], object]) -> float:
+    """Seconds of this thread, of three times the least, without the collection of what other tests have left."""
+    gc.collect()
+    gc.disable()
+    try:
+        times = []
+        for _ in range(3):
+            began = time.thread_time()
+            what()
+            times.append(time.thread_time() - began)
+        return min(times)
+    finally:
+        gc.enable()
 
 
 def test_threads_are_measured() -> None:
