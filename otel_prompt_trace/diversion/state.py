@@ -103,7 +103,7 @@ class SpanState:
         for key, value in facts.items():
             self.note(key, value)
         if values:
-            UNENDED.grown(self, size_of(values))
+            UNENDED.grown(self, sum([size_of(value) for _, value in values]))
 
     def give(self) -> tuple[dict[str, Any], Sequence[tuple[str, dict[str, Any], Any]]]:
         """What it carries, values by key and events: it carries them no more."""

@@ -121,8 +121,11 @@ class Unended:
 
 def size_of(value: Any, depth: int = 0) -> int:
     """Bytes that a value takes, about: of its texts a byte a character."""
-    if isinstance(value, str | bytes | bytearray):
+    kind = type(value)  # nearly all are texts and small numbers: the first question answers it
+    if kind is str or isinstance(value, str | bytes | bytearray):
         return len(value)
+    if kind is int or kind is float or kind is bool:
+        return _SMALL
     if depth < _DEPTH and isinstance(value, Mapping):
         return sum(_SMALL + size_of(item, depth + 1) for item in value.values())
     if depth < _DEPTH and isinstance(value, Sequence):
