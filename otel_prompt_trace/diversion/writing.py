@@ -40,7 +40,7 @@ def record_unended(runtime: Runtime, state: SpanState) -> None:
     """Record what a span has carried so far, which may never end. Never raises."""
     try:
         span = None if state.span is None else state.span()
-        _tell(runtime, state, "" if span is None else span.name, unfinished=True)
+        _tell(runtime, state, "" if span is None else span.name, model=state.model_call, unfinished=True)
     except Exception as error:  # noqa: BLE001 - telemetry never raises into the application
         runtime.accounts.miss(1, "not_captured", f"A span's content was not recorded: {type(error).__name__}.")
 
@@ -98,19 +98,19 @@ def told(name: str, attributes: dict[str, Any], body: Any) -> dict[str, Any]:
 
 
 def _finish(runtime: Runtime, span: Any, state: SpanState) -> None:
-    ticket = _tell(runtime, state, span.name)
+    model = state.model_call
+    ticket = _tell(runtime, state, span.name, model=model)
     if ticket is None:
         return
     span.set_attribute(ours.QID, qid_of(state))
-    if state.model_call and ticket.state != "lost":
+    if model and ticket.state != "lost":
         span.set_attribute(ours.REF, reference(runtime, state))
         if state.as_sent is not None:
             span.set_attributes(dict(zip((ours.SHA256, ours.CHARS), state.as_sent, strict=True)))
 
 
-def _tell(runtime: Runtime, state: SpanState, name: str, *, unfinished: bool = False) -> Ticket | None:
-    """Append what a span carries; None where that is nothing."""
-    model = state.model_call
+def _tell(runtime: Runtime, state: SpanState, name: str, *, model: bool, unfinished: bool = False) -> Ticket | None:
+    """Append what a span carries, a model call's or another's; None where that is nothing."""
     if not (model or state.values or state.events):
         return None
     values, events = state.give()

@@ -31,6 +31,7 @@ class OpenAnswers:
         self._open: dict[int, weakref.ref[Holding]] = {}
         self._since = 0  # bytes that came since the sum was taken
         self._sum = 0
+        self._full = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -45,7 +46,8 @@ class OpenAnswers:
             self._since = 0
             answers = [held() for held in list(self._open.values())]
             self._sum = sum(each.held for each in answers if each is not None)
-        if self._sum <= most:
+            self._full = self._sum > most
+        if not self._full:
             return True
         return self._sum <= 2 * most and answer.held + more <= most // _ORDINARY
 
@@ -55,7 +57,8 @@ class OpenAnswers:
 
     def _gone(self, key: int) -> None:
         self._open.pop(key, None)
-        self._since = _STEP  # there may be room again
+        if self._full:
+            self._since = _STEP  # there may be room again
 
 
 OPEN_ANSWERS = OpenAnswers()
