@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -18,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from otel_prompt_trace.core.events import Problem, distinct, identity
-from otel_prompt_trace.core.qid import carried_date
+from otel_prompt_trace.core.qid import carried_date, is_trace_id
 from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.exceptions import Ambiguous, Erased, NotFound, StoreUnreachable
 from otel_prompt_trace.pipeline import frames
@@ -28,7 +27,6 @@ from otel_prompt_trace.store.fanout import each
 from otel_prompt_trace.store.lookup import kept_days
 from otel_prompt_trace.store.resolving import qids_beginning, read_reference
 
-_TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _SEARCHED_DAYS = 3
 _SEARCHED = 500  # queries without --date
 _SEARCHED_AROUND = 10_000  # queries with --date: a person who names the day can wait longer
@@ -203,6 +201,6 @@ def _trace_id(reference: str) -> str | None:
     """The trace id that a reference is or carries."""
     for beginning in read_reference(reference).beginnings:
         trace_id = beginning.removesuffix("-").lower()
-        if _TRACE.fullmatch(trace_id):
+        if is_trace_id(trace_id):
             return trace_id
     return None

@@ -20,6 +20,7 @@ from otel_prompt_trace.core.call import Call
 from otel_prompt_trace.core.census import Census, Gap
 from otel_prompt_trace.core.grade import CallGrade, Grade, sketches
 from otel_prompt_trace.core.pieces import Placed
+from otel_prompt_trace.core.qid import is_span_id, is_trace_id
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.residuals.shapes import Shape
 from otel_prompt_trace.core.residuals.sketch import Sketch
@@ -32,8 +33,6 @@ Row = dict[str, Any]
 _INT64 = range(-(2**63), 2**63)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_SPAN_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +251,7 @@ def _pair(trace_id: object, span_id: object) -> dict[tuple[str, str], None]:
     if not (isinstance(trace_id, str) and isinstance(span_id, str)):
         return {}
     trace, span = trace_id.lower(), span_id.lower()
-    legal = _TRACE_ID.fullmatch(trace) and _SPAN_ID.fullmatch(span) and trace.strip("0") and span.strip("0")
-    return {(trace, span): None} if legal else {}
+    return {(trace, span): None} if is_trace_id(trace) and is_span_id(span) else {}
 
 
 def _cut(gap: Gap, census: Census) -> bool:

@@ -20,6 +20,8 @@ _GRAMMAR = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = re.compile(rf"[0-7][{_CROCKFORD}]{{25}}")
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
+_TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
+_SPAN_ID = re.compile(r"(?!0{16})[0-9a-f]{16}")
 _PAIRS = tuple(a + b for a in _CROCKFORD for b in _CROCKFORD)
 _ADOPTION = timedelta(days=2)
 
@@ -27,6 +29,16 @@ _ADOPTION = timedelta(days=2)
 def is_qid(text: object) -> bool:
     """Whether ``text`` is a legal query id."""
     return isinstance(text, str) and _GRAMMAR.fullmatch(text) is not None
+
+
+def is_trace_id(text: str) -> bool:
+    """Whether ``text`` is a valid trace id as we write them, in lower case."""
+    return _TRACE_ID.fullmatch(text) is not None
+
+
+def is_span_id(text: str) -> bool:
+    """Whether ``text`` is a valid span id as we write them, in lower case."""
+    return _SPAN_ID.fullmatch(text) is not None
 
 
 def check_qid(text: object) -> str:

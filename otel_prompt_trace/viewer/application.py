@@ -24,11 +24,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from otel_prompt_trace.core.published import published
+from otel_prompt_trace.core.qid import is_trace_id
 from otel_prompt_trace.core.text import encodable
 from otel_prompt_trace.exceptions import Ambiguous, Erased, InvalidQid, NotFound, PromptTraceError
 from otel_prompt_trace.records import Records
 from otel_prompt_trace.viewer import listings
-from otel_prompt_trace.viewer.finding import Shown, find_record, find_trace, is_trace_id, read_rows
+from otel_prompt_trace.viewer.finding import Shown, find_record, find_trace, read_rows
 from otel_prompt_trace.viewer.guard import Guard
 from otel_prompt_trace.viewer.html import Html, join, link
 from otel_prompt_trace.viewer.jaeger import Jaeger

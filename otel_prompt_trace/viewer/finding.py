@@ -13,6 +13,7 @@ from datetime import date
 
 from otel_prompt_trace import tokens
 from otel_prompt_trace.core.grade import Grade, grade
+from otel_prompt_trace.core.qid import is_trace_id
 from otel_prompt_trace.core.record import Record
 from otel_prompt_trace.core.text import as_text
 from otel_prompt_trace.exceptions import NotFound, PromptTraceError, StoreError
@@ -109,11 +110,6 @@ def read_rows(source: Records, found: OfTrace, day: date | None) -> Iterator[Row
             raise
         except PromptTraceError as error:  # erased, or not here
             yield Row(qid, found_by, problem=str(error))
-
-
-def is_trace_id(text: str) -> bool:
-    """Whether a text is a trace id as we write them."""
-    return len(text) == 32 and set(text) <= set("0123456789abcdef") and text != "0" * 32
 
 
 def _count_tokens(text: str, model: str) -> int | None:

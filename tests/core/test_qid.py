@@ -15,6 +15,8 @@ from otel_prompt_trace.core.qid import (
     check_qid,
     entry_qid,
     is_qid,
+    is_span_id,
+    is_trace_id,
     partition_date,
     ulid,
     ulid_factory,
@@ -193,3 +195,20 @@ def test_an_entry_qid_begins_with_its_trace_id(trace_id: int, span_id: int) -> N
     trace, _, span = qid.partition("-")
     assert (len(trace), len(span)) == (32, 16)
     assert (int(trace, 16), int(span, 16)) == (trace_id, span_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "trace", "span"),
+    [
+        ("0af7651916cd43dd8448eb211c80319c", True, False),
+        ("b7ad6b7169203331", False, True),
+        ("0AF7651916CD43DD8448EB211C80319C", False, False),
+        ("0" * 32, False, False),
+        ("0" * 16, False, False),
+        ("0af7651916cd43dd8448eb211c80319c\n", False, False),
+        ("", False, False),
+    ],
+)
+def test_ids_of_traces_and_spans(text: str, trace: bool, span: bool) -> None:
+    """In lower case, whole, and not all zeros: that one is invalid."""
+    assert (is_trace_id(text), is_span_id(text)) == (trace, span)
