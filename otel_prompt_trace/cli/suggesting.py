@@ -26,7 +26,7 @@ _EXCERPT = 48  # characters
 
 
 @click.command()
-@click.option("--last", type=click.IntRange(min=1), help="The newest N queries (default 200 where no day is given).")
+@click.option("--last", type=click.IntRange(min=1), help="The newest N calls (default 200 where no day is given).")
 @click.option("--since", type=Day(), help="First UTC day.")
 @click.option("--until", type=Day(), help="Last UTC day.")
 @click.option("--text", "whole", is_flag=True, help="Print each text to declare whole, as a Python literal.")
@@ -51,22 +51,27 @@ def suggest(
     from otel_prompt_trace.batch.sketches import Sketches
 
     source = records(settings)
-    chosen = source.newest(last or (200 if since is None and until is None else 1_000_000), since, until)
+    limit = last or (200 if since is None and until is None else None)
+    calls = 0
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="prompt-trace-") as scratch:
         seen = Sketches(Path(scratch))
         try:
             with progress("reading") as step:
-                for number, qid in enumerate(chosen, 1):
+                for number, qid in enumerate(source.newest_first(since, until), 1):
                     try:
                         record = source.get(qid)
                     except PromptTraceError as error:
                         problems.append(f"{qid}: {error}")
                     else:
-                        for derivation in derive(record):
+                        derived = derive(record)[-(limit - calls) if limit else 0 :]
+                        calls += len(derived)
+                        for derivation in derived:
                             if derivation.census is not None:
                                 seen.add(sketch(record, derivation.call, derivation.census))
-                    step(number, len(chosen))
+                    step(calls if limit else number, limit)
+                    if limit and calls >= limit:
+                        break
             found = shapes(seen)
         finally:
             seen.close()

@@ -108,3 +108,18 @@ def test_grade_names_a_remainder_and_how_to_find_what_is_missing(run: Run, place
     evidence = grades[caught[0]]["suspected"][0]["evidence"]
     assert {e["qid"] for e in evidence} == {honest[-1]}
     assert run("grade", caught[0], *places).code == 0  # by itself it can't be told
+
+
+@pytest.mark.usefixtures("installed")
+def test_last_counts_calls_as_grade_does(run: Run, places: list[str]) -> None:
+    """Also the newest ones of a query that holds more of them."""
+    record({}, calls=2)
+    with pt.query() as q:
+        for number in range(4):
+            with q.call(model="m", prompt=f"{RULES}{pt.declare('user', f'Why {number}?')}") as call:
+                call.respond("because")
+    assert pt.flush(10).ok
+    for last, looked_at in ((1, 1), (3, 3), (5, 5), (100, 6)):
+        assert run("suggest", "--json", "--last", last, *places).json["calls"] == looked_at
+        grades = run("grade", "--json", "--last", last, *places).json["grades"]
+        assert sum(len(g["calls"]) for g in grades) == looked_at
