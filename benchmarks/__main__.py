@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import calls, census, gil, spans, wire
+from benchmarks import calls, census, delivery, gil, spans, wire
 from benchmarks.measuring import CLOCKS
+
+_Row: TypeAlias = spans.Row | wire.Row | calls.Cost | calls.Target | delivery.Delivered | census.Row
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command == "calls":
         if given.peers:
             return _with_peers([argument for argument in arguments or sys.argv[1:] if argument != "--peers"])
-        found = chain(calls.measure(rounds=given.rounds, calls=given.calls), gil.measure())
+        found = chain(calls.measure(rounds=given.rounds, calls=given.calls), delivery.measure(), gil.measure())
         return _print_json(found) if given.json else _print_calls(found)
     if given.command == "wire":
         requests = wire.measure(rounds=given.rounds, requests=given.requests)
@@ -70,7 +73,7 @@ def _with_peers(arguments: list[str]) -> int:
     return subprocess.run(command, check=False).returncode  # noqa: S603 - ours
 
 
-def _print_json(rows: Iterable[spans.Row | wire.Row | calls.Cost | calls.Target | census.Row | str]) -> int:
+def _print_json(rows: Iterable[_Row | str]) -> int:
     for row in rows:
         if isinstance(row, str):  # nothing measured: a remark
             sys.stderr.write(row + "\n")
@@ -85,15 +88,21 @@ def _print_table(table: Table) -> int:
     return 0
 
 
-def _print_calls(rows: Iterable[calls.Cost | calls.Target | str]) -> int:
+def _print_calls(rows: Iterable[calls.Cost | calls.Target | delivery.Delivered | str]) -> int:
     console, costs, targets = Console(), Table(title="One model call"), Table(title="Targets, in this run")
+    delivered = Table(title="One query of one call, until it is stored: CPU of the application, and of its process")
     for heading in ("subject", "prompt", "p50 µs", "p99 µs", "above µs", "of batch", "CPU µs"):
         costs.add_column(heading, justify="left" if heading == "subject" else "right")
     for heading in ("target", "found", "bound", ""):
         targets.add_column(heading, justify="right" if heading in ("found", "bound") else "left")
+    for heading in ("store", "delivery", "prompt", "application µs", "process µs"):
+        delivered.add_column(heading, justify="left" if heading in ("store", "delivery") else "right")
     for row in rows:
         if isinstance(row, str):
             console.print(row)
+        elif isinstance(row, delivery.Delivered):
+            spent = (f"{row.application_us:,.0f}", f"{row.process_us:,.0f}")
+            delivered.add_row(row.store, row.delivery, f"{row.size:,}", *spent)
         elif isinstance(row, calls.Cost):
             numbers = [f"{x:,.1f}" for x in (row.p50_us, row.p99_us, row.above_us)]
             costs.add_row(row.subject, f"{row.size:,}", *numbers, f"{row.ratio:.2f}", f"{row.cpu_us:,.0f}")
@@ -101,6 +110,7 @@ def _print_calls(rows: Iterable[calls.Cost | calls.Target | str]) -> int:
             bound = f"{'≥' if row.least else '≤'} {row.bound:.2f} {row.unit}"
             targets.add_row(row.what, f"{row.found:,.2f} {row.unit}", bound, "met" if row.met else "missed")
     console.print(costs)
+    console.print(delivered)
     console.print(targets)
     return 0
 

@@ -25,6 +25,7 @@ from benchmarks.subjects import ANSWER, BATCH, Open, Texts, deliver, messages, o
 THREADS: Final = 8
 ADDED_MS, KEPT, FASTER = 1.0, 0.5, 5.0
 SHARE = 0.15  # what a thread keeps of its rate that lets go of the lock once for 64 records; once for each, 0.02
+WAYS: Final = {"thread": "", "process": " through a process"}
 _SIZE = 10_000
 
 
@@ -38,7 +39,9 @@ def measure(*, rounds: int = 3, calls: int = 200, seconds: float = 0.5) -> Itera
     """
     given = texts(_SIZE)
     batch = subjects("http://127.0.0.1:9")[BATCH]
-    added, kept, rates, alone, plain = [], [], [], [], []
+    added, kept, plain = list[float](), list[float](), list[float]()
+    rates: dict[str, list[float]] = {way: [] for way in WAYS}
+    alone: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(rounds):
         with batch(given) as opened, _busy():
             bare = statistics.median(one_round(opened, calls)[0])
@@ -47,15 +50,20 @@ def measure(*, rounds: int = 3, calls: int = 200, seconds: float = 0.5) -> Itera
                 mine = statistics.median(one_round(opened, calls)[0])
             added.append((mine - bare) / 1000)
             kept.append(_throughput(opened, THREADS, seconds) / _throughput(opened, 1, seconds))
-            rates.append(_background(opened, calls, _busy()))
-            alone.append(_background(opened, calls, nullcontext()))
+        for way in WAYS:
+            with ours("written", delivery=way)(given) as opened:
+                _background(opened, 10, nullcontext())  # the store is opened
+                rates[way].append(_background(opened, calls, _busy()))
+                alone[way].append(_background(opened, calls, nullcontext()))
         plain.append(_one_by_one(given, calls))
-    faster = [mine / other for mine, other in zip(rates, plain, strict=True)]
     yield Target("10 KB, written: p50 beside one busy thread, above the batch's", _middle(added), ADDED_MS, "ms")
     yield Target(f"10 KB, written: calls of {THREADS} threads together, of one's", _middle(kept), KEPT, least=True)
-    yield Target("10 KB: delivery beside one busy thread, of one by one", _middle(faster), FASTER, least=True)
-    share = [beside / without for beside, without in zip(rates, alone, strict=True)]
-    yield Target("10 KB: delivery beside one busy thread, of alone", _middle(share), SHARE, least=True)
+    for way, said in WAYS.items():
+        what = f"10 KB: delivery{said} beside one busy thread, of"
+        faster = [mine / other for mine, other in zip(rates[way], plain, strict=True)]
+        yield Target(f"{what} one by one", _middle(faster), FASTER, least=True)
+        share = [beside / without for beside, without in zip(rates[way], alone[way], strict=True)]
+        yield Target(f"{what} alone", _middle(share), SHARE, least=True)
 
 
 _middle: Callable[[list[float]], float] = statistics.median

@@ -1,4 +1,4 @@
-"""A collector that takes any request, and keeps nothing."""
+"""A collector, and an object store, that takes any request, and keeps nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ class Sink(Handler):
             self.rfile.readline()
         else:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        answer = b"" if "protobuf" in self.headers.get("Content-Type", "") else b"{}"
+        without = self.command == "PUT" or "protobuf" in self.headers.get("Content-Type", "")
+        answer = b"" if without else b"{}"
         self.send_response(200)
+        if self.command == "PUT":
+            self.send_header("ETag", '"0"')
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
 
-    do_GET = do_PATCH = do_POST  # noqa: N815 - the names that the server looks for
+    do_GET = do_PATCH = do_PUT = do_POST  # noqa: N815 - the names that the server looks for
 
 
 if __name__ == "__main__":

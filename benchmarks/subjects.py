@@ -149,14 +149,21 @@ def messages(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "parts": [{"type": "text", "content": text}]}]
 
 
-def ours(durability: str) -> Opener:
-    """A call of ours, its prompt placed piece by piece, its span under a batch processor too."""
+def ours(durability: str, *, store: str | None = None, delivery: str = "thread") -> Opener:
+    """A call of ours, its prompt placed piece by piece, its span under a batch processor too.
+
+    Args:
+        durability, delivery: the settings of these names.
+        store: where to; by default a folder.
+    """
 
     @contextmanager
     def opened(given: Texts) -> Iterator[Open]:
         with tempfile.TemporaryDirectory() as folder, provider(Nowhere()) as made:
-            store, spool = f"{folder}/store", f"{folder}/spool"
-            pt.install(store=store, spool=spool, durability=durability, tracer_provider=made, wire="off")
+            pt.install(
+                store=store or f"{folder}/store", spool=f"{folder}/spool", durability=durability, delivery=delivery,
+                tracer_provider=made, wire="off",
+            )  # fmt: skip
             query: Any = None
 
             @contextmanager

@@ -15,7 +15,7 @@ from otel_prompt_trace.pipeline.accounting import FlushResult
 from otel_prompt_trace.settings import Settings, load
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.pipeline.shipping import Payloads
+    from otel_prompt_trace.pipeline.delivery.together import Store
     from otel_prompt_trace.sources import Sources
     from otel_prompt_trace.wire.rules import Rules
 
@@ -195,7 +195,7 @@ def shown(settings: Settings) -> str:
     return settings.store.partition("?")[0]
 
 
-def _open_payloads(url: str) -> Payloads:
+def _open_payloads(url: str) -> Store:
     from otel_prompt_trace.store import open_store
 
     return open_store(url)

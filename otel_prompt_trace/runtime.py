@@ -29,6 +29,7 @@ from otel_prompt_trace.hash_key import hash_key
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult, Ticket
 from otel_prompt_trace.pipeline.adopting import adopt, mark_of
+from otel_prompt_trace.pipeline.delivery.together import Batches, Store, Together
 from otel_prompt_trace.pipeline.fallback import FallbackSpool
 from otel_prompt_trace.pipeline.forks import NoFork
 from otel_prompt_trace.pipeline.memory import MemorySpool
@@ -41,6 +42,7 @@ from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources, default_sources
 
 if TYPE_CHECKING:
+    from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
     from otel_prompt_trace.wire.rules import Rules
 
 EXIT_SECONDS = 5.0
@@ -58,7 +60,7 @@ class Runtime:
     def __init__(
         self,
         settings: Settings,
-        open_payloads: Callable[[str], Payloads],
+        open_payloads: Callable[[str], Store],
         *,
         sources: Sources | None = None,
         tracer_provider: trace.TracerProvider | None = None,
@@ -206,6 +208,11 @@ class Runtime:
         return self._digest
 
     @property
+    def delivery_pid(self) -> int | None:
+        """The process that delivers for this one, while there is one."""
+        return None if self._process is None else self._process.pid
+
+    @property
     def oldest_seconds(self) -> float:
         """How long the oldest event of this process has waited that is not stored; 0 where none waits."""
         return self._shipper.oldest_seconds
@@ -254,6 +261,7 @@ class Runtime:
 
     def _assemble(self) -> None:
         writer = self.new_id()
+        self._process: DeliveryProcess | None = None
         self._in_vain = 0.0
         self._spool = self._make_spool(writer)
         self._shipper = Shipper(
@@ -279,13 +287,21 @@ class Runtime:
             redact=self.settings.redact,
         )
 
-    def _open_store(self) -> Payloads:
+    def _open_store(self) -> Batches:
         """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
         with _importing.moment():
-            payloads = self._open_payloads(self.settings.store)
-            for name in ("zstandard", "otel_prompt_trace.core.replies"):  # else with the first object, and so outside
-                import_module(name)
-            return payloads
+            import_module("otel_prompt_trace.core.replies")  # else with the first object, and so outside
+            if self.settings.delivery == "thread":
+                return self._open_here()
+            from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
+
+            self._process = DeliveryProcess(self.settings.store, self._open_here, self._warn)
+            return self._process
+
+    def _open_here(self) -> Batches:
+        with _importing.moment():
+            import_module("zstandard")
+            return Together(self._open_payloads(self.settings.store))
 
     def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:
         settings = self.settings
@@ -293,9 +309,6 @@ class Runtime:
         memory = MemorySpool(settings.memory_max_bytes, max_frames=settings.spool_max_frames, block_seconds=wait)
         if settings.durability == "memory":
             return memory
-
-        def warn(key: str, message: str) -> None:
-            self.accounts.warn(key, "%s", message)
 
         def open_disk() -> Spool:
             return Spool(
@@ -310,10 +323,13 @@ class Runtime:
                 max_age_seconds=settings.spool_max_age,
                 block_seconds=wait,
                 sync_seconds=settings.fsync_ms / 1000,
-                warn=warn,
+                warn=self._warn,
             )
 
-        return FallbackSpool(open_disk, memory, place=str(settings.spool), warn=warn)
+        return FallbackSpool(open_disk, memory, place=str(settings.spool), warn=self._warn)
+
+    def _warn(self, key: str, message: str) -> None:
+        self.accounts.warn(key, "%s", message)
 
     def _adopt(self, payloads: Payloads) -> Generator[None, None, None]:
         if self._spool.on_disk:  # else the folder may be one that was refused: others could plant events there

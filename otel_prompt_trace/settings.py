@@ -25,6 +25,8 @@
 ``PROMPT_TRACE_SPOOL_BLOCK_MS``    for how many milliseconds (default 100)
 ``PROMPT_TRACE_FSYNC_MS``          how long an append waits for the disk with ``fsync`` (default 250)
 ``PROMPT_TRACE_ADOPT``             ``true`` (default): what dead processes left in the spool is delivered from here
+``PROMPT_TRACE_DELIVERY``          ``thread`` (default): this process compresses and writes what goes to the store; or
+                                   ``process``: one that it starts does, for applications that compute a lot
 ``PROMPT_TRACE_MEMORY_MAX_BYTES``  size of what waits in memory (default 64 MiB), each: events in
                                    ``memory`` mode, answers that are still open, spans that have not ended
 ``PROMPT_TRACE_JAEGER``            the Jaeger that ``serve`` asks for the queries of a trace: ``http://127.0.0.1:16686``
@@ -58,6 +60,7 @@ _CHOICES = {
     "accept_qid": ("never", "trusted"),
     "wire": ("on", "off"),
     "spool_full": ("drop", "block"),
+    "delivery": ("thread", "process"),
 }
 _SMALLEST_FILE = 64 * 1024
 _MIB = 1024 * 1024
@@ -86,6 +89,7 @@ class Settings:
     spool_block_ms: int = 100
     fsync_ms: int = 250
     adopt: bool = True
+    delivery: str = "thread"
     wire: str = "on"
     wire_allow: tuple[str, ...] = ()
     wire_deny: tuple[str, ...] = ()
@@ -133,7 +137,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
     if test_store is not None:  # no spool of the application is read either: what waits there is not the tests'
         key = given.get("hash_key") or env.get(_variable("hash_key")) or "of the tests"
         spool = str(state_folder(env) / "test-spool")
-        given |= {"store": test_store, "spool": spool, "durability": "memory", "hash_key": key}
+        given |= {"store": test_store, "spool": spool, "durability": "memory", "delivery": "thread", "hash_key": key}
     most = size("spool_max_bytes", 1024 * _MIB)
     return Settings(
         store=place("store"),
@@ -160,6 +164,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         spool_full=choice("spool_full", "drop"),
         spool_block_ms=number("spool_block_ms", 100, "milliseconds"),
         fsync_ms=number("fsync_ms", 250, "milliseconds"),
+        delivery=choice("delivery", "thread"),
         adopt=_flag("adopt", given.get("adopt", env.get(_variable("adopt")) or "true")),
     )
 

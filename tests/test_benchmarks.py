@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import otel_prompt_trace as pt
-from benchmarks import calls, census, gil, spans, wire
+from benchmarks import calls, census, delivery, gil, spans, wire
 from benchmarks.measuring import CLOCKS, Work, compare
 from benchmarks.subjects import Open, subjects, texts
 from otel_prompt_trace.core.census import take
@@ -238,5 +238,16 @@ def _least(what: Callable[[], object]) -> float:
 def test_threads_are_measured() -> None:
     """Each target beside other threads has a number."""
     found = list(gil.measure(rounds=1, calls=20, seconds=0.05))
-    assert len(found) == 4
+    assert len(found) == 6
     assert all(math.isfinite(row.found) for row in found)
+
+
+def test_delivery_is_measured() -> None:
+    """Into a folder and an object store, by a thread and by a process: what the process takes is told apart."""
+    rows = list(delivery.measure(rounds=1, queries=40, sizes=(10_000,)))
+    ways = [(row.store, row.delivery) for row in rows]
+    assert ways == [("folder", "thread"), ("folder", "process"), ("S3", "thread"), ("S3", "process")]
+    assert all(row.application_us > 0 for row in rows)
+    assert all(row.process_us == 0 for row in rows if row.delivery == "thread")
+    assert rows[3].process_us > 0
+    assert rows[3].application_us < rows[2].application_us

@@ -41,6 +41,7 @@ def test_defaults() -> None:
         spool_block_ms=100,
         fsync_ms=250,
         adopt=True,
+        delivery="thread",
     )
 
 
@@ -64,6 +65,7 @@ _VALUES: list[tuple[str, str, Any, Any, Any]] = [
     ("spool_block_ms", "20", 20, 30, 30),
     ("fsync_ms", "20", 20, 30, 30),
     ("adopt", "false", False, True, True),
+    ("delivery", "process", "process", "thread", "thread"),
     ("wire", "off", "off", "on", "on"),
     ("wire_allow", "host:*.example, b", ("host:*.example", "b"), ["c"], ("c",)),
     ("wire_deny", "route:/admin/*", ("route:/admin/*",), "a,b", ("a", "b")),

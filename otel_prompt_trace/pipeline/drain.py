@@ -17,7 +17,7 @@ import fcntl
 import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 from otel_prompt_trace.core.events import Problem
@@ -111,7 +111,11 @@ def steps(
             if number:
                 yield
             delivery = deliverable(parts, path.name)
-            delivery.write(payloads, qid, now())
+            if delivery.lines:
+                # What precedes these was in another file. If its owner was killed with the query just stored, they are
+                # in an object that is named by what precedes them.
+                elsewhere = None if delivery.begins else _day_before(min(frame.ts for _, frame in parts), now())
+                payloads.write(delivery.lines, qid, now(), delivery.blobs, elsewhere=elsewhere)
             unstorable += delivery.problems
             report.queries += 1
             report.events += len(delivery.lines)
@@ -122,6 +126,11 @@ def steps(
             path.unlink(missing_ok=True)
     finally:
         _let_go(descriptor)
+
+
+def _day_before(ts: int, now: datetime) -> date:
+    """Before any day on which an event of that time can have been stored, also if the clock was set back since."""
+    return min(datetime.fromtimestamp(ts / 1e9, timezone.utc), now).date() - timedelta(days=1)
 
 
 def _move_aside(path: Path, report: DrainReport) -> None:

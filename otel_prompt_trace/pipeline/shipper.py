@@ -13,7 +13,7 @@ Invariants:
 
 The thread polls: waking it from the calling thread would cost more than the append itself. Others write to the store
 for it, and end with that, so that it looks after the spool also while the store hangs: see
-:mod:`otel_prompt_trace.pipeline.delivering`.
+:mod:`otel_prompt_trace.pipeline.delivery`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from typing import Any
 from opentelemetry import context
 
 from otel_prompt_trace.exceptions import ConfigurationError, StoreError
-from otel_prompt_trace.pipeline import delivering, frames
+from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult
+from otel_prompt_trace.pipeline.delivery import delivering
+from otel_prompt_trace.pipeline.delivery.side_by_side import side_by_side
+from otel_prompt_trace.pipeline.delivery.together import Batches
 from otel_prompt_trace.pipeline.recorder import SpoolLike
 from otel_prompt_trace.pipeline.shipping import Payloads
-from otel_prompt_trace.pipeline.side_by_side import side_by_side
 from otel_prompt_trace.pipeline.waiting import Index
 from otel_prompt_trace.reentry import at_work
 
@@ -42,7 +44,7 @@ ADOPT_SECONDS = 60.0  # between two looks at what others have left
 _FIRST_ADOPT_SECONDS = 5.0
 _ADOPT_STEP_SECONDS = 0.5  # how long our own records wait for those of others
 _POLL = delivering.POLL_SECONDS
-_CHUNK = 256  # queries that are begun together
+_CHUNK = 2 * delivering.BATCH  # queries that are begun together
 _SUPPRESS = tuple(
     key
     for name in ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
@@ -58,7 +60,7 @@ class Shipper:
     def __init__(
         self,
         spool: SpoolLike,
-        open_payloads: Callable[[], Payloads],
+        open_store: Callable[[], Batches],
         accounts: Accounts,
         *,
         writer: str,
@@ -77,7 +79,7 @@ class Shipper:
         self._adopt = adopt
         self._index = Index(self._damaged)
         self._delivering = delivering.Delivering(
-            spool, self._index, open_payloads, accounts, writer=writer, set_aside=set_aside, now=now, timing=timing
+            spool, self._index, open_store, accounts, writer=writer, set_aside=set_aside, now=now, timing=timing
         )
         self._looked = time.monotonic()
         self._adopting: Generator[None, None, None] | None = None
@@ -157,6 +159,7 @@ class Shipper:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
+        self._delivering.close()
 
     def _run(self) -> None:
         scope = context.Context()  # not the one of whoever recorded first, which an instrumented thread would carry on
@@ -263,7 +266,7 @@ class Shipper:
             if self._adopting is None:
                 assert self._adopt is not None
                 self._adopt_at = time.monotonic() + ADOPT_SECONDS * (0.5 + self._jitter())
-                self._adopting = self._adopt(self._delivering.payloads)
+                self._adopting = self._adopt(self._delivering.store)
             for _ in self._adopting:
                 self._pause = 0.0
                 if self._stopping or self._asked > self._tried or time.monotonic() > deadline:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Protocol
 
 from otel_prompt_trace.core.beside import beside_the_wire
@@ -32,27 +32,24 @@ class Payloads(Protocol):
         qid: str,
         now: datetime,
         blobs: Mapping[str, bytes] | None = None,
+        *,
+        elsewhere: date | None = None,
     ) -> list[str]:
         """Store binary runs and lines of one qid; what is stored already is left as it is."""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """What is to be stored of one qid. ``problems`` are events that can't be; ``poison`` the frames that hold them."""
+    """What is to be stored of one qid. ``problems`` are events that can't be; ``poison`` the frames that hold them.
+
+    ``begins`` where the query's own event is the first of them.
+    """
 
     lines: list[tuple[Identity, bytes]] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     poison: list[frames.Frame] = field(default_factory=list)
-
-    def write(self, payloads: Payloads, qid: str, now: datetime) -> None:
-        """Store it.
-
-        Raises:
-            StoreError: the store failed; doing it again is harmless.
-        """
-        if self.lines:
-            payloads.write(self.lines, qid, now, self.blobs)
+    begins: bool = False
 
 
 def deliverable(parts: Iterable[tuple[str, frames.Frame]], source: str) -> Delivery:
@@ -72,6 +69,8 @@ def deliverable(parts: Iterable[tuple[str, frames.Frame]], source: str) -> Deliv
         if problems:
             found.problems += problems
             found.poison.append(frame)
+    first = min(events, key=identity, default=None)
+    found.begins = first is not None and first["kind"] == "query"
     for event in beside_the_wire(events):
         try:
             line = encode(_without_binary(event, found.blobs))

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, final
 
 from otel_prompt_trace.exceptions import ConfigurationError, StoreError
-from otel_prompt_trace.pipeline.delivering import FIRST_PAUSE, LONGEST_PAUSE
+from otel_prompt_trace.pipeline.delivery.delivering import FIRST_PAUSE, LONGEST_PAUSE
 from otel_prompt_trace.pipeline.drain import DrainReport, drain
 from otel_prompt_trace.store import PayloadStore
 

@@ -9,15 +9,17 @@ still be had, beside the fault: zstd's unit is a block of 128 KiB, so little of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import zstandard
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "pack_all", "unpack"]
 
 _LEVEL = 1
+_FEW = 2  # a call for several makes its own tables, which one alone does not pay for
 _STEP = 1 << 20  # what one call decompresses; bounds the copies of what follows a frame
 _SALVAGE_STEPS = 1 << 16
 
@@ -26,6 +28,26 @@ _idle: list[zstandard.ZstdCompressor] = []  # each for one thread at a time; a n
 
 def pack(lines: Iterable[bytes]) -> bytes:
     """One frame that holds the lines."""
+    with _compressor() as compressor:
+        return compressor.compress(b"".join(lines))
+
+
+def pack_all(groups: Iterable[Iterable[bytes]]) -> list[bytes]:
+    """A frame for each group of lines, the same that :func:`pack` gives.
+
+    All in one call, which lets go of the interpreter's lock once: beside a thread that computes, whoever does so waits
+    a switch interval to have it again.
+    """
+    contents = [b"".join(lines) for lines in groups]
+    with _compressor() as compressor:
+        together = getattr(compressor, "multi_compress_to_buffer", None)  # zstandard's C backend alone has it
+        if together is None or len(contents) < _FEW or not all(contents):  # it refuses empty ones
+            return [compressor.compress(content) for content in contents]
+        return [frame.tobytes() for frame in together(contents)]
+
+
+@contextmanager
+def _compressor() -> Iterator[zstandard.ZstdCompressor]:
     import zstandard
 
     try:
@@ -33,7 +55,7 @@ def pack(lines: Iterable[bytes]) -> bytes:
     except IndexError:
         compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
     try:
-        return compressor.compress(b"".join(lines))
+        yield compressor
     finally:
         _idle.append(compressor)
 

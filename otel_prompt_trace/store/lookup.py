@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from otel_prompt_trace.core.events import Event, Problem, decode, distinct
+from otel_prompt_trace.core.events import Event, Identity, Problem, decode, distinct, identity
 from otel_prompt_trace.core.keys import PAYLOADS, PayloadKey, blob_key, is_blob, is_sha256, parse_day, qid_prefix
 from otel_prompt_trace.core.qid import carried_date
 from otel_prompt_trace.exceptions import NotFound, ObjectCorrupt
@@ -67,13 +67,31 @@ def find_events(objects: ObjectStore, qid: str, day: date | None = None) -> Foun
         InvalidQid: ``qid`` is no legal query id.
         StoreUnreachable, StoreDenied: nothing can be said about the qid.
     """
-    keys = [key for key in _keys(objects, qid, day) if not is_blob(key)]
-    read = each(lambda key: _read(objects, key, qid), keys)
+    keys, read = _read_all(objects, _keys(objects, qid, day), qid)
     sound = [item for items, whole in read if whole for item in items]
     others = [item for items, whole in read if not whole for item in items]
     events = distinct(item for item in (*sound, *others) if not isinstance(item, Problem))
     problems = [item for items, _ in read for item in items if isinstance(item, Problem)]
     return Found(qid, sorted(events, key=_order), problems, keys)
+
+
+def held(objects: ObjectStore, qid: str, since: date) -> set[Identity]:
+    """What those objects of ``qid`` hold that can be read whole; of an id without a date, those since a UTC day.
+
+    Raises:
+        InvalidQid, StoreUnreachable, StoreDenied: as :func:`find_events`.
+    """
+    carried = carried_date(qid)
+    days = [carried] if carried is not None else [day for day in kept_days(objects) if day >= since]
+    _, read = _read_all(objects, object_keys(objects, qid, days), qid)
+    return {identity(item) for items, whole in read if whole for item in items if not isinstance(item, Problem)}
+
+
+def _read_all(
+    objects: ObjectStore, keys: Iterable[str], qid: str
+) -> tuple[list[str], list[tuple[list[Event | Problem], bool]]]:
+    kept = [key for key in keys if not is_blob(key)]
+    return kept, each(lambda key: _read(objects, key, qid), kept)
 
 
 def find_blob(objects: ObjectStore, qid: str, sha256: str) -> bytes:

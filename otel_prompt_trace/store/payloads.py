@@ -15,18 +15,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 
-from otel_prompt_trace.core.events import Identity
 from otel_prompt_trace.core.keys import PayloadKey, blob_key, day_prefix
 from otel_prompt_trace.core.qid import carried_date, carried_time, check_qid, partition_date, ulid_factory
 from otel_prompt_trace.core.record import Record, project
 from otel_prompt_trace.exceptions import Erased, NotFound
 from otel_prompt_trace.store import erasure
 from otel_prompt_trace.store.erasure import ErasureReceipt
-from otel_prompt_trace.store.lookup import Found, find_blob, find_events, has_events, kept_days
+from otel_prompt_trace.store.lookup import Found, find_blob, find_events, has_events, held, kept_days
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.probing import ProbeStep, probe_store
 from otel_prompt_trace.store.resolving import resolve_reference
-from otel_prompt_trace.store.writing import store_lines
+from otel_prompt_trace.store.writing import Line, Packed, pack_lines, store_packed
 
 __all__ = ["PayloadStore"]
 
@@ -59,22 +58,34 @@ class PayloadStore:
 
     # Writing
 
+    def pack(self, queries: Sequence[Sequence[Line]]) -> list[Packed]:
+        """The encoded events of each query as :meth:`write` takes them too, compressed in one go.
+
+        Raises:
+            InvalidEvent: bytes that are not one line.
+        """
+        return pack_lines(queries)
+
     def write(
         self,
-        events: Sequence[tuple[Identity, bytes]],
+        events: Sequence[Line] | Packed,
         qid: str,
         now: datetime,
         blobs: Mapping[str, bytes] | None = None,
+        *,
+        elsewhere: date | None = None,
     ) -> list[str]:
         """Store encoded events of one qid; the keys of the objects in which they all are now.
 
         Each writer's events go into an object of their own, of at most 64 MiB of lines unless one event is larger.
 
         Args:
-            events: identity and line (newline included) of each event.
+            events: identity and line (newline included) of each event, or what :meth:`pack` made of them.
             qid: the qid of all of them.
             now: the time of storing (aware).
             blobs: binary runs that the events name, by their sha256; stored first, each once.
+            elsewhere: some may have been stored since this UTC day, in an object that begins with an event that is not
+                among these: look, and leave them out. Their keys are not given then.
 
         Raises:
             InvalidQid, InvalidEvent: a qid or identity that no key can carry, or bytes that are not one line.
@@ -83,7 +94,11 @@ class PayloadStore:
         day = self._day(qid, now)
         for sha256, data in (blobs or {}).items():
             self._objects.put(blob_key(day, qid, sha256), data)
-        return store_lines(self._objects, day, qid, events)
+        if elsewhere is not None and not isinstance(events, Packed):
+            known = held(self._objects, qid, elsewhere)
+            events = [line for line in events if line[0] not in known]
+        packed = events if isinstance(events, Packed) else pack_lines([events])[0]
+        return store_packed(self._objects, day, qid, packed)
 
     def blob(self, qid: str, sha256: str) -> bytes:
         """A binary run of the bodies of ``qid``.

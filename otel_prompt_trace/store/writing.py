@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import chain
+from typing import NamedTuple
 
 from otel_prompt_trace.core.events import Identity, Problem, decode, identity
 from otel_prompt_trace.core.keys import PayloadKey
 from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreUnreachable
-from otel_prompt_trace.store.frames import pack, unpack
+from otel_prompt_trace.store.frames import pack, pack_all, unpack
 from otel_prompt_trace.store.objects import ObjectStore
 
-__all__ = ["BATCH_BYTES", "Line", "store_lines"]
+__all__ = ["BATCH_BYTES", "Line", "Packed", "pack_lines", "store_lines", "store_packed"]
 
 Line = tuple[Identity, bytes]
 
@@ -25,29 +27,63 @@ BATCH_BYTES = 64 * 2**20  # uncompressed; a single event may be larger
 _VANISHED = 10
 
 
-def store_lines(
-    objects: ObjectStore, day: date, qid: str, lines: Sequence[Line], *, batch_bytes: int = BATCH_BYTES
-) -> list[str]:
-    """Store encoded events of one qid; the keys of the objects that hold them now, each once.
+class Packed(NamedTuple):
+    """The lines of one query as they go into objects: of each object its lines in order, and their frame."""
+
+    objects: list[tuple[list[Line], bytes]]
+
+
+def pack_lines(queries: Sequence[Sequence[Line]], *, batch_bytes: int = BATCH_BYTES) -> list[Packed]:
+    """What :func:`store_packed` stores of some queries, compressed in one go.
+
+    Args:
+        queries: for each its encoded events: identity and line (newline included), in any order; an identity given
+            twice counts once.
+        batch_bytes: how many bytes of lines go into one object at most, unless a single one is larger.
+
+    Raises:
+        InvalidEvent: bytes that are not one line.
+    """
+    for (writer, number), line in chain.from_iterable(queries):
+        if line.find(b"\n") != len(line) - 1 or not line:
+            raise InvalidEvent(f"event {number} of writer {writer} is not one line that ends in a newline")
+    batches = [list(_batches(sorted(dict(lines).items()), batch_bytes)) for lines in queries]
+    frames = iter(pack_all(_lines(batch) for query in batches for batch in query))
+    return [Packed([(batch, next(frames)) for batch in query]) for query in batches]
+
+
+def store_packed(objects: ObjectStore, day: date, qid: str, packed: Packed) -> list[str]:
+    """Store events of one qid; the keys of the objects that hold them now, each once.
 
     Args:
         objects: where to.
         day: the day's folder.
         qid: the events' qid.
-        lines: identity and line (newline included) of each event, in any order; an identity given twice counts once.
-        batch_bytes: how many bytes of lines go into one object at most, unless a single one is larger.
+        packed: its lines, compressed.
 
     Raises:
-        InvalidQid, InvalidEvent: a qid, writer or number that no key can carry, or bytes that are not one line.
+        InvalidQid, InvalidEvent: a qid, writer or number that no key can carry.
         StoreUnreachable, StoreDenied: some events may be stored, others not; doing it all again is harmless.
     """
-    for event, line in lines:
-        if line.find(b"\n") != len(line) - 1 or not line:
-            raise InvalidEvent(f"event {event[1]} of writer {event[0]} is not one line that ends in a newline")
     keys: list[str] = []
-    for batch in list(_batches(sorted(dict(lines).items()), batch_bytes)):
-        keys += _store(objects, day, qid, batch)
+    for batch, frame in packed.objects:
+        keys += _store(objects, day, qid, batch, frame)
     return list(dict.fromkeys(keys))
+
+
+def store_lines(
+    objects: ObjectStore, day: date, qid: str, lines: Sequence[Line], *, batch_bytes: int = BATCH_BYTES
+) -> list[str]:
+    """Both, for one query.
+
+    Raises:
+        InvalidQid, InvalidEvent, StoreUnreachable, StoreDenied: as there.
+    """
+    return store_packed(objects, day, qid, pack_lines([lines], batch_bytes=batch_bytes)[0])
+
+
+def _lines(batch: Sequence[Line]) -> list[bytes]:
+    return [line for _, line in batch]
 
 
 def _batches(lines: Sequence[Line], limit: int) -> Iterator[list[Line]]:
@@ -63,13 +99,13 @@ def _batches(lines: Sequence[Line], limit: int) -> Iterator[list[Line]]:
         yield batch
 
 
-def _store(objects: ObjectStore, day: date, qid: str, batch: list[Line]) -> list[str]:
+def _store(objects: ObjectStore, day: date, qid: str, batch: list[Line], frame: bytes) -> list[str]:
     writer, number = batch[0][0]
     keys: list[str] = []
     vanished = 0
     while batch:
         key = PayloadKey(day, qid, writer, number).key
-        if objects.put(key, pack(line for _, line in batch)):
+        if objects.put(key, frame):
             return [*keys, key]
         held = _held(objects, key)
         if held is None:  # deleted between the two requests: its name is free again
@@ -80,6 +116,7 @@ def _store(objects: ObjectStore, day: date, qid: str, batch: list[Line]) -> list
         rest = [line for line in batch if line[0] not in held]
         if len(rest) < len(batch):
             keys.append(key)
+            frame = pack(_lines(rest))
         batch = rest
         number = max(number + 1, batch[0][0][1]) if batch else number
     return keys

@@ -143,4 +143,4 @@ def test_the_sidecar_ships_on_its_way_out(tmp_path: Path, start: Start) -> None:
         said, _ = shipping.communicate(timeout=40)
     assert shipping.returncode == 0, said
     assert list(spool.glob("*.spool")) == []
-    check_stored(pt.open_store(store), [*first.told, *last.told], again=True)
+    check_stored(pt.open_store(store), [*first.told, *last.told])

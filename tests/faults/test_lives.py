@@ -42,12 +42,14 @@ def _whole(folder: Path, *programs: Program) -> None:
 
 @pytest.mark.parametrize("reachable", [True, False])
 @pytest.mark.parametrize("how", ["exit", "raise", "_exit", "SIGTERM", "SIGHUP", "SIGSEGV", "SIGKILL"])
-@pytest.mark.parametrize("durability", ["written", "fsync"])
-def test_an_end(tmp_path: Path, start: Start, durability: str, how: str, reachable: bool) -> None:
+@pytest.mark.parametrize(
+    ("durability", "delivery"), [("written", "thread"), ("fsync", "thread"), ("written", "process")]
+)
+def test_an_end(tmp_path: Path, start: Start, durability: str, delivery: str, how: str, reachable: bool) -> None:
     """In order, by an error, past every handler, by a signal; the store reachable or not: books and store agree."""
     if not reachable:
         (tmp_path / "store").write_text("in the way")
-    program = start(install={"durability": durability})
+    program = start(install={"durability": durability, "delivery": delivery})
     program.do("record", count=30)
     program.do("state")
     if how in ("exit", "raise", "_exit"):
@@ -80,10 +82,11 @@ def test_memory_mode_counts_what_goes_with_it(tmp_path: Path, start: Start, how:
     _whole(tmp_path, program)
 
 
+@pytest.mark.parametrize("delivery", ["thread", "process"])
 @pytest.mark.parametrize("how", ["exit", "_exit", "kill"])
-def test_forks_while_others_append(tmp_path: Path, start: Start, how: str) -> None:
+def test_forks_while_others_append(tmp_path: Path, start: Start, how: str, delivery: str) -> None:
     """Eight children, forked while four threads record: each process has a writer of its own, and none's is missing."""
-    program = start()
+    program = start(install={"delivery": delivery})
     program.do("record", count=3)  # a fork while another thread imports what a client needs is Python's own trap
     program.do("begin", threads=4, pause=0.001)
     for _ in range(8):
@@ -144,7 +147,7 @@ def test_a_drain_beside_two_that_adopt(tmp_path: Path, start: Start) -> None:
         until(lambda: not list((tmp_path / "spool").glob("*.spool")), 30)
         sidecar.terminate()
         assert sidecar.wait(20) == 0
-    lines = check_stored(_store(tmp_path), [told for program in programs for told in program.told], again=True)
+    lines = check_stored(_store(tmp_path), [told for program in programs for told in program.told])
     check_books(lines, *(books for program in programs for books in program.books.values()))
 
 
@@ -207,5 +210,5 @@ def test_a_process_that_stands_still(tmp_path: Path, start: Start, then: str) ->
     else:
         program.kill()
         _drained(tmp_path)
-    lines = check_stored(_store(tmp_path), [*program.told, *other.told], again=then == "is killed")
+    lines = check_stored(_store(tmp_path), [*program.told, *other.told])
     check_books(lines, *program.books.values(), *other.books.values())

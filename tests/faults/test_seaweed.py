@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,8 @@ def killable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Killable]:
 def test_a_server_that_is_killed_twice(tmp_path: Path, start: Start, killable: Killable) -> None:
     """Under load, while several write; recording goes on, a worker is killed as well, and all is stored, once."""
     url, environment = killable.server.url(prefix="killed"), killable.server.environment
-    programs = [start(url, environment=environment, adopt_seconds=0.1) for _ in range(2)]
+    ways: list[dict[str, Any]] = [{"delivery": "thread"}, {"delivery": "process"}]
+    programs = [start(url, environment=environment, adopt_seconds=0.1, install=way) for way in ways]
     for program in programs:
         program.do("begin", threads=2, pause=0.02)
     programs[0].read(40)

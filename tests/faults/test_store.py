@@ -38,10 +38,11 @@ def _whole(s3: StubS3, *programs: Program) -> None:
     check_books(lines, *(books for program in programs for books in program.books.values()))
 
 
+@pytest.mark.parametrize("delivery", ["thread", "process"])
 @pytest.mark.parametrize("how", ["refuse", "fail", "busy", "cut", "hang", "slow"])
-def test_it_fails_for_a_while(start: Start, s3: StubS3, how: str) -> None:
+def test_it_fails_for_a_while(start: Start, s3: StubS3, how: str, delivery: str) -> None:
     """Well, then failing, then well again: a flush keeps its deadline and counts what waits; after it all is stored."""
-    program = _begin(start, s3)
+    program = _begin(start, s3, install={"delivery": delivery})
     program.do("record", count=9)
     assert program.do("flush", timeout=20)["ok"]
     s3.how = how
@@ -122,13 +123,14 @@ def test_each_failure_by_turns(tmp_path: Path, start: Start, s3: StubS3) -> None
     program.do("flush", timeout=40)
     program.exit()
     drain(tmp_path / "spool", pt.open_store(s3.url))
-    lines = check_stored(pt.open_store(s3.url), [told for program in programs for told in program.told], again=True)
+    lines = check_stored(pt.open_store(s3.url), [told for program in programs for told in program.told])
     check_books(lines, *(books for program in programs for books in program.books.values()))
 
 
-def test_a_fork_while_the_store_is_being_opened(start: Start, s3: StubS3) -> None:
-    """The parent's shipper is importing its S3 client when a child is forked: the child delivers all the same."""
-    program = _begin(start, s3)
+@pytest.mark.parametrize("delivery", ["thread", "process"])
+def test_a_fork_while_the_store_is_being_opened(start: Start, s3: StubS3, delivery: str) -> None:
+    """The parent's shipper imports its S3 client, or makes its process, when a child is forked: the child delivers."""
+    program = _begin(start, s3, install={"delivery": delivery})
     program.do("record", count=3)
     for _ in range(5):
         assert program.do("fork", count=1, how="exit") > 0

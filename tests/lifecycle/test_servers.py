@@ -99,7 +99,7 @@ def test_uvicorn_that_reloads(python: Path, tmp_path: Path) -> None:
 
         until(another, 30)
         asked += _patiently(server, 10)
-        assert len({each.pid for each in asked}) == 2
+        assert len({each.pid for each in asked}) >= 2  # it may have seen the change, and reloaded, more than once
         server.stop()
     ship(tmp_path)
     _each_once(tmp_path, asked)

@@ -109,10 +109,10 @@ def test_it_stops_between_two_queries(tmp_path: Path) -> None:
     with Stop() as stop:
         write = store.write
 
-        def stopping(*arguments: object) -> list[str]:
+        def stopping(*arguments: object, **options: object) -> list[str]:
             if arguments[1] == "q10":
                 signal.raise_signal(signal.SIGTERM)
-            return write(*arguments)  # type: ignore[arg-type]
+            return write(*arguments, **options)  # type: ignore[arg-type]
 
         store.write = stopping  # type: ignore[method-assign]
         watch_spool(path.parent, store, interval=1, stop=stop, delivered=reports.append, failed=reports.append)  # type: ignore[arg-type]

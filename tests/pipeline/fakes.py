@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class FakePayloads:
         qid: str,
         now: datetime,
         blobs: Mapping[str, bytes] | None = None,
+        *,
+        elsewhere: date | None = None,
     ) -> list[str]:
         """See :meth:`PayloadStore.write <otel_prompt_trace.store.PayloadStore.write>`."""
         assert now.tzinfo is not None
@@ -50,6 +52,10 @@ class FakePayloads:
             raise self.odd[qid]
         self.lines.setdefault(qid, []).extend(events)
         return [qid]
+
+    def pack(self, queries: Sequence[Any]) -> Sequence[Any]:
+        """As they are."""
+        return queries
 
     def kinds(self, qid: str) -> list[str]:
         """The kinds stored under a qid, in order."""

@@ -19,8 +19,9 @@ import pytest
 import otel_prompt_trace as pt
 from otel_prompt_trace.core.events import identity
 from otel_prompt_trace.exceptions import StoreUnreachable
-from otel_prompt_trace.pipeline import delivering, shipper
+from otel_prompt_trace.pipeline import shipper
 from otel_prompt_trace.pipeline.adopting import mark_of
+from otel_prompt_trace.pipeline.delivery import delivering
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.store.frames import unpack

@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
@@ -128,7 +128,7 @@ def test_the_same_image_in_many_calls_is_stored_once() -> None:
     for seq in range(1, 4):
         sent = json.dumps(with_images(LARGE) | {"n": seq}).encode()
         delivery = deliverable([(WRITER, frame(seq, request(sent, call=f"c{seq}")))], "here")
-        delivery.write(store, QID, NOW)
+        store.write(delivery.lines, QID, NOW, delivery.blobs)
     keys = [info.key for info in objects.list("")]
     assert len([key for key in keys if "/blobs/" in key]) == 1
     record = store.get(QID)
@@ -170,6 +170,8 @@ class Failing:
         qid: str,
         now: datetime,
         blobs: Mapping[str, bytes] | None = None,
+        *,
+        elsewhere: date | None = None,
     ) -> list[str]:
         """See :meth:`PayloadStore.write <otel_prompt_trace.store.PayloadStore.write>`."""
         if not self.failed:
@@ -186,8 +188,8 @@ def test_doing_it_again_is_harmless() -> None:
     failing = Failing(store)
     delivery = delivered(json.dumps(with_images(LARGE)).encode())
     with pytest.raises(StoreUnreachable):
-        delivery.write(failing, QID, NOW)
-    delivery.write(failing, QID, NOW)
+        failing.write(delivery.lines, QID, NOW, delivery.blobs)
+    failing.write(delivery.lines, QID, NOW, delivery.blobs)
     assert len(objects.objects) == 2
     order = [key for kind, key in objects.requests if kind == "put"]
     assert "/blobs/" in order[0]

@@ -18,6 +18,7 @@ from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.pipeline.reading import survey, waiting_events, waiting_qids
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.store import PayloadStore
+from otel_prompt_trace.store.frames import unpack
 from tests.pipeline.fakes import QIDS, WRITER, FakePayloads, frame, spool_file
 
 
@@ -58,6 +59,24 @@ def test_draining_again_is_harmless(folder: Path, store: PayloadStore) -> None:
     assert _seqs(store) == [1, 2]
     assert len(list(store.objects.list("payloads/"))) == 1
     assert drain(folder, store) == DrainReport()
+
+
+@pytest.mark.parametrize("order", [("A", "B"), ("B", "A")])
+def test_a_query_in_two_files_that_was_stored_whole(folder: Path, store: PayloadStore, order: tuple[str, str]) -> None:
+    """Its owner stored it and was killed before it could say so: neither file adds anything, whichever is first."""
+    first, second = [frame(1), frame(2, {"kind": "request"})], [frame(3, {"kind": "response"}, {"kind": "end"})]
+    spool_file(folder / "whole.spool", *first, *second)
+    drain(folder, store)
+    (whole,) = store.objects.list("payloads/")
+    spool_file(folder / f"{order[0]}.spool", *first)
+    spool_file(folder / f"{order[1]}.spool", *second)
+    assert drain(folder, store).problems == []
+    assert list(store.objects.list("payloads/")) == [whole]
+    spool_file(folder / "C.spool", *second, frame(5, {"kind": "feedback"}))
+    drain(folder, store)
+    assert _seqs(store) == [1, 2, 3, 4, 5]
+    later = [info.key for info in store.objects.list("payloads/") if info != whole]
+    assert unpack(store.objects.get(later[0]))[0].count(b"\n") == 1
 
 
 def test_a_living_process_s_file_is_left_alone(folder: Path, store: PayloadStore) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from otel_prompt_trace import runtime as runtime_module
-from otel_prompt_trace.pipeline import delivering, waiting
+from otel_prompt_trace.pipeline import waiting
 from otel_prompt_trace.pipeline.accounting import FlushResult, Ticket
+from otel_prompt_trace.pipeline.delivery import delivering
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
 from tests.pipeline.fakes import FakePayloads

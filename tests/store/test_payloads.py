@@ -132,6 +132,29 @@ def test_shipping_again_in_other_groups(objects: ObjectStore) -> None:
     assert [unpack(objects.get(key))[0].count(b"\n") for key in found.keys] == [3, 2, 1]
 
 
+def test_what_lies_in_another_object_is_left_out(objects: ObjectStore) -> None:
+    """Where it may: [1..6] is stored, then [4..8] by somebody who has not got 1 to 3; without looking, 4 to 6 twice."""
+    store = PayloadStore(objects)
+    whole, rest = (PayloadKey(DAY, "q", W1, number).key for number in (1, 7))
+    assert store.write(run("q", 1, 6), "q", NOW) == [whole]
+    assert store.write(run("q", 4, 6), "q", NOW, elsewhere=DAY) == []
+    assert store.write(run("q", 4, 8), "q", NOW, elsewhere=DAY) == [rest]
+    held = b"".join(unpack(objects.get(key))[0] for key in store.events("q").keys)
+    assert sorted(one["seq"] for one in map(orjson.loads, held.splitlines())) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert store.write(run("new", 4, 8), "new", NOW, elsewhere=DAY) == [PayloadKey(DAY, "new", W1, 4).key]
+
+
+def test_several_are_packed_in_one_go(objects: ObjectStore) -> None:
+    """The objects are the same, byte for byte, as of each written by itself; also of one that takes several."""
+    store = PayloadStore(objects)
+    queries = [run(f"q{number}", number, number + 3) for number in range(1, 9)] + [[]]
+    for number, packed in enumerate(store.pack(queries), 1):
+        keys = store.write(packed, f"q{number}", NOW)
+        alone = MemoryStore()
+        assert PayloadStore(alone).write(queries[number - 1], f"q{number}", NOW) == keys
+        assert [objects.get(key) for key in keys] == [alone.get(key) for key in keys]
+
+
 GROUPS = st.lists(st.sets(st.integers(0, 12), min_size=1), min_size=1, max_size=8)
 
 
