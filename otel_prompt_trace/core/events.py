@@ -29,7 +29,11 @@ from otel_prompt_trace.core.text import unwrap, wrap
 from otel_prompt_trace.exceptions import InvalidEvent
 
 Event = dict[str, Any]
+_PLAIN = frozenset({str, int, bool, type(None)})
+
 Identity = tuple[str, int]
+
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 VERSION = "1.0"
 MAJOR = 1
@@ -86,7 +90,12 @@ def encode(event: Event) -> bytes:
     """
     # The newline is not orjson's to append: a line is kept for a while, and what orjson returns still holds the room
     # that it took for the worst case, eight bytes a character. Memory that is new costs more than the copy.
-    return orjson.dumps(wrap(check_event(event))) + b"\n"
+    if _PLAIN.issuperset(map(type, check_event(event).values())):  # nearly every event: nothing in it to wrap
+        try:
+            return orjson.dumps(event) + b"\n"
+        except TypeError:  # a lone surrogate, or a number beyond 64 bits
+            pass
+    return orjson.dumps(wrap(event)) + b"\n"
 
 
 def identity(event: Event) -> Identity:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Literal
 
 from otel_prompt_trace.exceptions import InvalidQid
@@ -28,7 +29,12 @@ _ADOPTION = timedelta(days=2)
 
 def is_qid(text: object) -> bool:
     """Whether ``text`` is a legal query id."""
-    return isinstance(text, str) and _GRAMMAR.fullmatch(text) is not None
+    return isinstance(text, str) and _legal(text)
+
+
+@lru_cache(maxsize=64)  # asked of each event of a query
+def _legal(text: str) -> bool:
+    return _GRAMMAR.fullmatch(text) is not None
 
 
 def is_trace_id(text: str) -> bool:
