@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -90,6 +90,7 @@ class Accounts:
     def __init__(self) -> None:
         self._lock = OwnLock()
         self._recorded = 0
+        self._fresh: deque[int] = deque()  # recorded, and not added up yet
         self._stored = 0
         self._adopted = 0
         self._told = 0  # losses that a flush has told of
@@ -97,9 +98,13 @@ class Accounts:
         self._warned: dict[str, int] = {}
 
     def record(self, events: int) -> None:
-        """Events were handed to the pipeline."""
+        """Events were handed to the pipeline. Takes no lock, for which whoever appends might wait."""
+        self._fresh.append(events)
+
+    def add_up(self) -> None:
+        """Add up what was recorded; the shipper does now and then, so that nothing piles up."""
         with self._lock:
-            self._recorded += events
+            self._add_up()
 
     def store(self, events: int) -> None:
         """The store acknowledged events."""
@@ -119,7 +124,9 @@ class Accounts:
     @property
     def recorded(self) -> int:
         """Events that were handed to the pipeline."""
-        return self._recorded
+        with self._lock:
+            self._add_up()
+            return self._recorded
 
     def lose(self, events: int, reason: Reason, hint: str = "") -> None:
         """Events were lost: counted, and said at most once a minute for each reason."""
@@ -155,7 +162,12 @@ class Accounts:
             self._told = result.lost
             return result
 
+    def _add_up(self) -> None:
+        while self._fresh:
+            self._recorded += self._fresh.popleft()
+
     def _result(self) -> FlushResult:
+        self._add_up()
         lost = sum(self._reasons.values())
         waiting = self._recorded - self._stored - lost
         return FlushResult(self._stored, waiting, lost, dict(self._reasons), waiting == 0, lost - self._told)

@@ -198,6 +198,7 @@ class Shipper:
             self._adopt_some()
 
     def _collect(self) -> None:
+        self._accounts.add_up()
         self._spool.prepare()
         now = self._looked = time.monotonic()
         fresh = self._spool.take_fresh()
