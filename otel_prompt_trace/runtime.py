@@ -1,4 +1,4 @@
-"""The runtime of one process: recorder, spool and shipper, put together from the settings.
+"""The runtime of one process: what is asked of recorder, spool and shipper, over the life of the process.
 
 There is at most one, made by :func:`otel_prompt_trace.install`. A forked child gets parts of its own at once: a new
 writer, a new spool file with its first record, a new thread; what the parent had not delivered stays the parent's.
@@ -7,14 +7,12 @@ writer, a new spool file with its first record, a new thread; what the parent ha
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import os
 import time
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from multiprocessing import util as multiprocessing_util
 from typing import TYPE_CHECKING, Any
 
@@ -26,23 +24,14 @@ from otel_prompt_trace.core.cutting import Digest
 from otel_prompt_trace.core.events import Event
 from otel_prompt_trace.core.seal import keyed_digest
 from otel_prompt_trace.hash_key import hash_key
-from otel_prompt_trace.pipeline import frames
+from otel_prompt_trace.parts import Parts
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult, Ticket
-from otel_prompt_trace.pipeline.adopting import adopt, mark_of
-from otel_prompt_trace.pipeline.delivery.together import Batches, Store, Together
-from otel_prompt_trace.pipeline.fallback import FallbackSpool
-from otel_prompt_trace.pipeline.forks import NoFork
-from otel_prompt_trace.pipeline.memory import MemorySpool
-from otel_prompt_trace.pipeline.reading import POISON
-from otel_prompt_trace.pipeline.recorder import Recorder
-from otel_prompt_trace.pipeline.shipper import Shipper
-from otel_prompt_trace.pipeline.shipping import Payloads
-from otel_prompt_trace.pipeline.spool import Spool, spooled_bytes
+from otel_prompt_trace.pipeline.delivery.together import Store
+from otel_prompt_trace.pipeline.spool import spooled_bytes
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources, default_sources
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
     from otel_prompt_trace.wire.rules import Rules
 
 EXIT_SECONDS = 5.0
@@ -51,7 +40,6 @@ _MOST_LATER = 10_000
 TRACER = "otel_prompt_trace"
 
 _log = logging.getLogger("otel_prompt_trace")
-_importing = NoFork(2.0)  # a child forked meanwhile could never import the same, nor could the application in it
 
 
 class Runtime:
@@ -82,7 +70,6 @@ class Runtime:
         self._not_done = 0  # what was to be done later, beyond what can be remembered
         self.diverting = False  # whether content is taken off spans and log records
         self._timing = observation.observe()
-        self._mark = mark_of(settings.store)
         self._assemble()
         _runtimes.add(self)
 
@@ -197,10 +184,6 @@ class Runtime:
         """The durability in force: ``memory`` where the spool's folder could not be used."""
         return self.settings.durability if self._spool.on_disk else "memory"
 
-    @property
-    def _adopts(self) -> bool:
-        return self.settings.durability != "memory" and self.settings.adopt
-
     def digest(self) -> Digest:
         """The keyed digest of policy ``hash``, its key made at first use."""
         if self._digest is None:
@@ -210,7 +193,7 @@ class Runtime:
     @property
     def delivery_pid(self) -> int | None:
         """The process that delivers for this one, while there is one."""
-        return None if self._process is None else self._process.pid
+        return self._parts.delivery_pid
 
     @property
     def oldest_seconds(self) -> float:
@@ -260,93 +243,19 @@ class Runtime:
         self._assemble()
 
     def _assemble(self) -> None:
-        writer = self.new_id()
-        self._process: DeliveryProcess | None = None
         self._in_vain = 0.0
-        self._spool = self._make_spool(writer)
-        self._shipper = Shipper(
-            self._spool,
-            self._open_store,
+        self._parts = parts = Parts(
+            self.settings,
             self.accounts,
-            writer=writer,
-            set_aside=self._set_aside,
-            jitter=self.sources.jitter,
-            now=self.sources.now,
-            before=self._catch_up,
-            adopt=self._adopt if self._adopts else None,
-            timing=self._timing,
-        )
-        self._recorder = Recorder(
-            self._spool,
-            self.accounts,
-            writer=writer,
-            now_ns=self.sources.now_ns,
+            self.sources,
+            self._open_payloads,
+            new_id=self.new_id,
             resource=self._resource,
             digest=self.digest,
-            on_append=self._shipper.ensure_running,
-            redact=self.settings.redact,
+            before=self._catch_up,
+            timing=self._timing,
         )
-
-    def _open_store(self) -> Batches:
-        """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
-        with _importing.moment():
-            import_module("otel_prompt_trace.core.replies")  # else with the first object, and so outside
-            if self.settings.delivery == "thread":
-                return self._open_here()
-            from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
-
-            self._process = DeliveryProcess(self.settings.store, self._open_here, self._warn)
-            return self._process
-
-    def _open_here(self) -> Batches:
-        with _importing.moment():
-            import_module("zstandard")
-            return Together(self._open_payloads(self.settings.store))
-
-    def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:
-        settings = self.settings
-        wait = settings.spool_block_ms / 1000 if settings.spool_full == "block" else 0.0
-        memory = MemorySpool(settings.memory_max_bytes, max_frames=settings.spool_max_frames, block_seconds=wait)
-        if settings.durability == "memory":
-            return memory
-
-        def open_disk() -> Spool:
-            return Spool(
-                settings.spool,
-                writer=writer,
-                new_id=lambda: self.new_id() + self._mark,
-                now_ns=self.sources.now_ns,
-                file_bytes=settings.spool_file_bytes,
-                max_bytes=settings.spool_max_bytes,
-                fsync=settings.durability == "fsync",
-                max_frames=settings.spool_max_frames,
-                max_age_seconds=settings.spool_max_age,
-                block_seconds=wait,
-                sync_seconds=settings.fsync_ms / 1000,
-                warn=self._warn,
-            )
-
-        return FallbackSpool(open_disk, memory, place=str(settings.spool), warn=self._warn)
-
-    def _warn(self, key: str, message: str) -> None:
-        self.accounts.warn(key, "%s", message)
-
-    def _adopt(self, payloads: Payloads) -> Generator[None, None, None]:
-        if self._spool.on_disk:  # else the folder may be one that was refused: others could plant events there
-            yield from adopt(self.settings.spool, self._mark, payloads, self.sources.now, self.accounts)
-
-    def _set_aside(self, frame: frames.Frame) -> None:
-        """Keep a frame that can't be stored where a person can look at it; we never delete it."""
-        if self.settings.durability == "memory":
-            return
-        folder = self.settings.spool / POISON
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            head, body = frames.build(frame.flags, frame.qid, frame.seq, frame.ts, frame.events, frame.body)
-            header = frames.header(self._recorder.writer, frame.ts)
-            path = folder / f"{self.new_id()}.spool"
-            with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                file.write(header + head + body)
+        self._spool, self._shipper, self._recorder = parts.spool, parts.shipper, parts.recorder
 
 
 def _close_all() -> None:

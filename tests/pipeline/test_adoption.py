@@ -41,7 +41,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _left(runtime: Runtime, name: str, *parts: bytes) -> Path:
     """A file of a process that is gone, for the same store."""
-    return spool_file(runtime.settings.spool / f"{name}{runtime._mark}.spool", *parts)
+    return spool_file(runtime.settings.spool / f"{name}{runtime._parts.mark}.spool", *parts)
 
 
 def _wake(runtime: Runtime) -> None:

@@ -58,8 +58,8 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
 
 def _process(runtime: Runtime) -> DeliveryProcess:
-    assert runtime._process is not None
-    return runtime._process
+    assert runtime._parts._process is not None
+    return runtime._parts._process
 
 
 def _pid(runtime: Runtime) -> int:

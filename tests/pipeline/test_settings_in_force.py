@@ -107,7 +107,7 @@ def test_adopt_says_whether_the_dead_are_delivered(
     monkeypatch.setattr(shipper, "_FIRST_ADOPT_SECONDS", 0.0)
     monkeypatch.setattr(shipper, "ADOPT_SECONDS", 0.05)
     runtime = run(adopt=adopt)
-    path = spool_file(runtime.settings.spool / f"A{runtime._mark}.spool", frame(1, qid="theirs"))
+    path = spool_file(runtime.settings.spool / f"A{runtime._parts.mark}.spool", frame(1, qid="theirs"))
     runtime.append("own", _EVENTS, flags=END)
     if adopt:
         until(lambda: not path.exists())
