@@ -10,7 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_prompt_trace.store.frames import pack, unpack
+from otel_prompt_trace.store import frames
+from otel_prompt_trace.store.frames import pack, pack_all, unpack
 
 LINES = [b'{"n":%d,"x":"%s"}\n' % (number, os.urandom(40).hex().encode()) for number in range(20_000)]
 WHOLE = b"".join(LINES)
@@ -21,6 +22,44 @@ def test_frames_in_a_row(groups: list[list[bytes]]) -> None:
     """Concatenated frames give all their bytes, the later ones too."""
     held = b"".join(line for group in groups for line in group)
     assert unpack(b"".join(map(pack, groups))) == (held, "" if held else "the object is empty")
+
+
+class _Counting:
+    """A compressor that counts the calls by which the interpreter's lock is let go of."""
+
+    def __init__(self, *, together: bool) -> None:
+        self._real = zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True)
+        self.calls: list[str] = []
+        if together:
+            self.multi_compress_to_buffer = self._together
+
+    def compress(self, data: bytes) -> bytes:
+        self.calls.append("one")
+        return self._real.compress(data)
+
+    def _together(self, data: list[bytes]) -> object:
+        self.calls.append("all")
+        return self._real.multi_compress_to_buffer(data)
+
+
+@pytest.mark.parametrize(
+    ("count", "together", "calls"), [(256, True, 1), (256, False, 256), (1, True, 1), (0, True, 0)]
+)
+def test_all_are_compressed_in_one_call(
+    monkeypatch: pytest.MonkeyPatch, count: int, together: bool, calls: int
+) -> None:
+    """The frames of 256 queries for one release of the lock, where the library can; each the frame of it alone."""
+    counting = _Counting(together=together)
+    monkeypatch.setattr(frames, "_idle", [counting])
+    groups = [LINES[number : number + 9] for number in range(count)]
+    packed = pack_all(groups)
+    assert len(counting.calls) == calls
+    assert packed == [pack(group) for group in groups]
+
+
+def test_an_empty_group_is_a_frame_as_well() -> None:
+    """Whatever the others are."""
+    assert pack_all([LINES[:2], [], LINES[:1]]) == [pack(LINES[:2]), pack([]), pack(LINES[:1])]
 
 
 def test_a_frame_states_its_size_and_checksum() -> None:
