@@ -40,6 +40,8 @@ from otel_prompt_trace.pipeline.shipping import Payloads
 from otel_prompt_trace.pipeline.spool import Spool, spooled_bytes
 from otel_prompt_trace.settings import Settings
 from otel_prompt_trace.sources import Sources, default_sources
+from otel_prompt_trace.store.memory import MEMORY
+from otel_prompt_trace.store.opening import settled
 
 if TYPE_CHECKING:
     from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
@@ -254,6 +256,8 @@ class Runtime:
         if not self._open:
             return
         self._spool.abandon_in_child()
+        if self._process is not None:
+            self._process.forget_in_child()
         self._later.clear()
         self._not_done = 0
         self.accounts = Accounts()
@@ -291,17 +295,18 @@ class Runtime:
         """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
         with _importing.moment():
             import_module("otel_prompt_trace.core.replies")  # else with the first object, and so outside
-            if self.settings.delivery == "thread":
-                return self._open_here()
+            address = settled(self.settings.store)
+            if self.settings.delivery == "thread" or address == MEMORY:  # which no other process could fill
+                return self._open_here(address)
             from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
 
-            self._process = DeliveryProcess(self.settings.store, self._open_here, self._warn)
+            self._process = DeliveryProcess(address, lambda: self._open_here(address), self._warn)
             return self._process
 
-    def _open_here(self) -> Batches:
+    def _open_here(self, address: str) -> Batches:
         with _importing.moment():
             import_module("zstandard")
-            return Together(self._open_payloads(self.settings.store))
+            return Together(self._open_payloads(address))
 
     def _make_spool(self, writer: str) -> FallbackSpool | MemorySpool:
         settings = self.settings
