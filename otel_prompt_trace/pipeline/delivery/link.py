@@ -175,7 +175,7 @@ def _identity(connection: socket.socket) -> object:
 
 
 def _path() -> list[str]:
-    paths = [entry for entry in sys.path if isinstance(entry, str) and Path(entry).is_absolute()]
+    paths = [entry for entry in sys.path if Path(str(entry)).is_absolute()]
     found = PathFinder.find_spec(otel_prompt_trace.__name__, paths)
     if found is None or found.origin != otel_prompt_trace.__file__:
         paths.insert(0, str(Path(otel_prompt_trace.__file__).parents[1]))
