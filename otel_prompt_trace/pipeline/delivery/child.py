@@ -1,8 +1,8 @@
 """The delivery process: opens the store that it is told, and writes what it is given into it.
 
-It has no telemetry and no settings of its own, and ends when the application's end of the connection is closed. A
-signal to all processes of a service is the application's to act on. What it was handed it still writes, but for no
-longer than an application takes to end: the rest waits in the spool.
+It has no telemetry and no settings of its own, and ends when the application's end of the connection is closed, as a
+thread's writes end with it: what is not said to be stored by then waits in the spool. A signal to all processes of a
+service is the application's to act on, which may still have something to deliver.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import socket
-import time
 
 from otel_prompt_trace.pipeline.delivery.messages import (
     Answer,
@@ -27,8 +26,7 @@ from otel_prompt_trace.pipeline.delivery.messages import (
 from otel_prompt_trace.pipeline.delivery.side_by_side import side_by_side
 from otel_prompt_trace.pipeline.delivery.together import Outcome, Together
 
-_LINGER_SECONDS = 5.0
-_POLL_SECONDS = 0.25
+_POLL_SECONDS = 0.05
 
 
 def main() -> None:
@@ -70,18 +68,16 @@ def _written(store: Together, batch: Batch, watch: _Watch) -> Answer:
 
 
 class _Watch:
-    """Ends this process a while after the application is gone, however long the store may hang."""
+    """Ends this process as soon as the application is gone, however long the store may hang.
+
+    What waits in its spool may be somebody else's from then on: a write that came later could be a second one.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._poll = select.poll()
         self._poll.register(connection, 0)
-        self._gone: float | None = None
 
     def __call__(self) -> None:
         """Look."""
-        if not self._poll.poll(0):
-            return
-        now = time.monotonic()
-        self._gone = now if self._gone is None else self._gone
-        if now - self._gone > _LINGER_SECONDS:
+        if self._poll.poll(0):
             os._exit(0)

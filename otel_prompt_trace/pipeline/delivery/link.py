@@ -41,16 +41,21 @@ _PROGRAM = (
 _starting = NoFork(2.0)
 
 
+class Impossible(Ended):
+    """There will never be one."""
+
+
 class Link:
     """A delivery process that has been started.
 
     Raises:
-        Ended: there can be none.
+        Impossible: nothing could be started from here.
+        Ended: there can be none just now.
     """
 
     def __init__(self) -> None:
         if not _is_interpreter(sys.executable) or getattr(sys, "frozen", False):
-            raise Ended("this process is no Python interpreter that could be started again")
+            raise Impossible("this process is no Python interpreter that could be started again")
         self.environment = dict(os.environ)
         self._asking = False
         with _starting.moment():

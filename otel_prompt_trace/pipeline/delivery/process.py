@@ -23,7 +23,7 @@ from datetime import date, datetime
 
 from otel_prompt_trace.core.events import Identity
 from otel_prompt_trace.exceptions import StoreUnreachable
-from otel_prompt_trace.pipeline.delivery.link import Link
+from otel_prompt_trace.pipeline.delivery.link import Impossible, Link
 from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Open, Opened, Unsaid
 from otel_prompt_trace.pipeline.delivery.together import Batches, Outcome, Sealed, Tell
 
@@ -157,7 +157,7 @@ class DeliveryProcess:
         self._end()
         if self._closed:
             return
-        self._alone = self._deaths >= _DEATHS
+        self._alone = self._deaths >= _DEATHS or isinstance(error, Impossible)
         if self._alone:
             self._warn("delivery", f"No delivery process can be had ({error}): this process delivers by itself.")
         else:
