@@ -22,6 +22,8 @@ from otel_prompt_trace.pipeline.reading import POISON
 from otel_prompt_trace.pipeline.recorder import Recorder
 from otel_prompt_trace.pipeline.shipper import Shipper
 from otel_prompt_trace.pipeline.spool import Spool
+from otel_prompt_trace.store.memory import MEMORY
+from otel_prompt_trace.store.opening import settled
 
 if TYPE_CHECKING:
     from otel_prompt_trace.core.cutting import Digest
@@ -98,21 +100,28 @@ class Parts:
         """The process that delivers for this one, while there is one."""
         return None if self._process is None else self._process.pid
 
+    def abandon_in_child(self) -> None:
+        """In a forked child: what these have is the parent's."""
+        self.spool.abandon_in_child()
+        if self._process is not None:
+            self._process.forget_in_child()
+
     def _open_store(self) -> Batches:
         """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
         with _importing.moment():
             import_module("otel_prompt_trace.core.replies")  # else with the first object, and so outside
-            if self._settings.delivery == "thread":
-                return self._open_here()
+            address = settled(self._settings.store)
+            if self._settings.delivery == "thread" or address == MEMORY:  # which no other process could fill
+                return self._open_here(address)
             from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
 
-            self._process = DeliveryProcess(self._settings.store, self._open_here, self._warn)
+            self._process = DeliveryProcess(address, lambda: self._open_here(address), self._warn)
             return self._process
 
-    def _open_here(self) -> Batches:
+    def _open_here(self, address: str) -> Batches:
         with _importing.moment():
             import_module("zstandard")
-            return Together(self._open_payloads(self._settings.store))
+            return Together(self._open_payloads(address))
 
     def _make_spool(self) -> FallbackSpool | MemorySpool:
         settings = self._settings

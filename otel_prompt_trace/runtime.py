@@ -236,7 +236,7 @@ class Runtime:
         """After a fork: parts of our own. Runs in the child, where no other thread exists."""
         if not self._open:
             return
-        self._spool.abandon_in_child()
+        self._parts.abandon_in_child()
         self._later.clear()
         self._not_done = 0
         self.accounts = Accounts()

@@ -21,6 +21,7 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 from otel_prompt_trace.core.events import Problem
+from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.reading import POISON, content, files
 from otel_prompt_trace.pipeline.shipping import Payloads, deliverable
@@ -112,10 +113,9 @@ def steps(
                 yield
             delivery = deliverable(parts, path.name)
             if delivery.lines:
-                # What precedes these was in another file. If its owner was killed with the query just stored, they are
-                # in an object that is named by what precedes them.
-                elsewhere = None if delivery.begins else _day_before(min(frame.ts for _, frame in parts), now())
-                payloads.write(delivery.lines, qid, now(), delivery.blobs, elsewhere=elsewhere)
+                at = now()
+                elsewhere = _stored_since(qid, parts, at, begins=delivery.begins)
+                payloads.write(delivery.lines, qid, at, delivery.blobs, elsewhere=elsewhere)
             unstorable += delivery.problems
             report.queries += 1
             report.events += len(delivery.lines)
@@ -128,9 +128,16 @@ def steps(
         _let_go(descriptor)
 
 
-def _day_before(ts: int, now: datetime) -> date:
-    """Before any day on which an event of that time can have been stored, also if the clock was set back since."""
-    return min(datetime.fromtimestamp(ts / 1e9, timezone.utc), now).date() - timedelta(days=1)
+def _stored_since(qid: str, parts: list[tuple[str, frames.Frame]], now: datetime, *, begins: bool) -> date | None:
+    """The day since when these may be stored under another name, by an owner that was killed right after it.
+
+    Where the query does not begin with them, what precedes them was in another file, and names the object. And an id
+    without a date, or with one of long ago, is stored under the day of writing, which may have been another than now.
+    """
+    recorded = min(datetime.fromtimestamp(min(frame.ts for _, frame in parts) / 1e9, timezone.utc), now)
+    if begins and partition_date(qid, recorded) == partition_date(qid, now):
+        return None
+    return recorded.date() - timedelta(days=1)  # before any day on which they can have been stored
 
 
 def _move_aside(path: Path, report: DrainReport) -> None:

@@ -76,13 +76,13 @@ def find_events(objects: ObjectStore, qid: str, day: date | None = None) -> Foun
 
 
 def held(objects: ObjectStore, qid: str, since: date) -> set[Identity]:
-    """What those objects of ``qid`` hold that can be read whole; of an id without a date, those since a UTC day.
+    """What those objects of ``qid`` hold that can be read whole: those since a UTC day, and under the id's own date.
 
     Raises:
         InvalidQid, StoreUnreachable, StoreDenied: as :func:`find_events`.
     """
     carried = carried_date(qid)
-    days = [carried] if carried is not None else [day for day in kept_days(objects) if day >= since]
+    days = [day for day in kept_days(objects) if day >= since or day == carried]
     _, read = _read_all(objects, object_keys(objects, qid, days), qid)
     return {identity(item) for items, whole in read if whole for item in items if not isinstance(item, Problem)}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -25,7 +26,7 @@ from otel_prompt_trace.store.memory import MEMORY, process_store
 from otel_prompt_trace.store.objects import ObjectStore
 from otel_prompt_trace.store.s3 import S3Store, check_endpoint
 
-__all__ = ["check_url", "open_objects"]
+__all__ = ["check_url", "open_objects", "settled"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
@@ -57,6 +58,11 @@ def check_url(url: str | os.PathLike[str]) -> None:
         ConfigurationError: as there.
     """
     _read(os.fspath(url))
+
+
+def settled(url: str) -> str:
+    """The same place, whatever becomes of the working folder and of ``~``."""
+    return url if _SCHEME.match(url) else str(Path(url).expanduser().absolute())
 
 
 def _read(text: str) -> tuple[Literal["s3", "folder", "memory"], tuple[str, ...], dict[str, str]]:

@@ -39,9 +39,9 @@ _EVENTS = 2  # of one query
 Start = Callable[[str], "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Run a script that begins by installing; it can be talked to by lines."""
+@pytest.fixture(params=["thread", "process"])
+def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Run a script that begins by installing, and delivers in either way; it can be talked to by lines."""
     made: list[subprocess.Popen[str]] = []
 
     def begin(body: str) -> subprocess.Popen[str]:
@@ -51,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         made.append(
             subprocess.Popen(
                 [sys.executable, str(script)], cwd=tmp_path, stdin=pipe, stdout=pipe, text=True,
-                env=environ(tmp_path, {"PYTHONPATH": str(_ROOT)}),
+                env=environ(tmp_path, {"PYTHONPATH": str(_ROOT), "PROMPT_TRACE_DELIVERY": request.param}),
             )
         )  # fmt: skip
         return made[-1]

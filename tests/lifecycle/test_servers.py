@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -24,17 +25,35 @@ def _each_once(folder: Path, asked: list[Asked]) -> None:
     assert {each.qid: found[each.qid] for each in asked} == {each.qid: EVENTS for each in asked}
 
 
+def _deliverers(folder: Path) -> set[str]:
+    """The delivery processes of a server, by the settings that they have from it."""
+    wanted = f"PROMPT_TRACE_STORE={folder / 'store'}".encode()
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            named = b"prompt-trace delivery of" in (process / "cmdline").read_bytes()
+            if named and wanted in (process / "environ").read_bytes().split(b"\0"):
+                found.add(process.name)
+    return found
+
+
+@pytest.mark.parametrize("delivery", ["thread", "process"])
 @pytest.mark.parametrize("preload", [False, True])
-def test_gunicorn(python: Path, tmp_path: Path, preload: bool) -> None:
+def test_gunicorn(python: Path, tmp_path: Path, preload: bool, delivery: str) -> None:
     """Two workers, forked before or after the application is there: told to end, they deliver everything.
 
     With ``--preload`` the master has recorded and runs a shipper when it forks: its own record is stored once too.
+    Each may deliver through a process of its own; none of them is left over.
     """
     options = ("--preload",) if preload else ()
-    with running(python, tmp_path, *_GUNICORN, *options, RECORD_AT_IMPORT="1") as server:
+    settings = {"PROMPT_TRACE_DELIVERY": delivery, "RECORD_AT_IMPORT": "1"}
+    with running(python, tmp_path, *_GUNICORN, *options, **settings) as server:
         server.await_url()
         asked = server.ask_until(pids=2)
+        if delivery == "process":
+            until(lambda: len(_deliverers(tmp_path)) == (3 if preload else 2))
         assert server.stop() == 0
+        until(lambda: not _deliverers(tmp_path))
     _each_once(tmp_path, asked)
     assert spooled(tmp_path) == []
     imports = [qid for qid in stored(tmp_path) if qid.startswith("import-")]
@@ -52,9 +71,11 @@ def test_gunicorn_that_replaces_its_workers(python: Path, tmp_path: Path) -> Non
     assert spooled(tmp_path) == []
 
 
-def test_gunicorn_whose_worker_is_killed(python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("delivery", ["thread", "process"])
+def test_gunicorn_whose_worker_is_killed(python: Path, tmp_path: Path, delivery: str) -> None:
     """Its siblings, or its successor, adopt what it left, while the server runs on."""
-    with running(python, tmp_path, *_GUNICORN, "--preload", ADOPT_SOON="1", RECORD_AT_IMPORT="1") as server:
+    settings = {"PROMPT_TRACE_DELIVERY": delivery, "ADOPT_SOON": "1", "RECORD_AT_IMPORT": "1"}
+    with running(python, tmp_path, *_GUNICORN, "--preload", **settings) as server:
         server.await_url()
         asked = server.ask_until(pids=2)
         os.kill(asked[-1].pid, signal.SIGKILL)
@@ -66,6 +87,7 @@ def test_gunicorn_whose_worker_is_killed(python: Path, tmp_path: Path) -> None:
 
         until(all_stored, 40)
         assert server.stop() == 0
+        until(lambda: not _deliverers(tmp_path))
     _each_once(tmp_path, asked)
 
 

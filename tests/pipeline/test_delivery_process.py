@@ -26,7 +26,9 @@ from otel_prompt_trace import exceptions
 from otel_prompt_trace.core.events import identity
 from otel_prompt_trace.exceptions import ConfigurationError, StoreDenied, StoreUnreachable
 from otel_prompt_trace.pipeline.accounting import FlushResult
-from otel_prompt_trace.pipeline.delivery import delivering
+from otel_prompt_trace.pipeline.delivery import delivering, messages
+from otel_prompt_trace.pipeline.delivery import process as process_module
+from otel_prompt_trace.pipeline.delivery.link import Link
 from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Failure, Told, receive, send
 from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
 from otel_prompt_trace.pipeline.delivery.together import Outcome, Sealed, Together
@@ -135,9 +137,9 @@ def test_a_batch_is_one_write_and_one_read(begin: Begin) -> None:
     runtime._recorder._on_append = lambda: None
     for number in range(delivering.BATCH):
         _query(runtime, f"q{number}")
-    process = _process(runtime)
-    assert process._connection is not None
-    counting = process._connection = _Counting(process._connection)  # type: ignore[assignment]
+    link = _process(runtime)._link
+    assert link is not None
+    counting = link._connection = _Counting(link._connection)  # type: ignore[assignment]
     assert runtime.flush(30).ok
     assert counting.calls["sendall"] == 1
     assert counting.calls["recv"] + counting.calls["recv_into"] <= 2
@@ -183,7 +185,7 @@ def test_it_is_killed_again_and_again(tmp_path: Path, begin: Begin, seed: int) -
 
 @pytest.mark.fault
 def test_it_ends_with_an_application_that_is_killed(tmp_path: Path) -> None:
-    """And takes no heed of a signal to the group before: what it was handed is written."""
+    """And not before it, by a signal that all processes of a service are sent."""
     program = f"""
 import signal, sys, otel_prompt_trace as pt
 from otel_prompt_trace.current import current
@@ -239,7 +241,7 @@ def test_a_forked_child_neither_uses_nor_keeps_it(tmp_path: Path, begin: Begin) 
     assert {line["qid"] for line in stored_lines(open_store(tmp_path / "store"))} == {"parent", "child"}
 
 
-@pytest.mark.parametrize("executable", ["", "/no/such/python", "/bin/false", "/bin/true"])
+@pytest.mark.parametrize("executable", ["", "/usr/bin/server", "/no/such/python", "false", "true"])
 def test_where_there_can_be_none_this_process_delivers(
     tmp_path: Path,
     begin: Begin,
@@ -247,16 +249,24 @@ def test_where_there_can_be_none_this_process_delivers(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No interpreter, or one that ends at once: after three tries by a thread, and that is said."""
+    """No interpreter, or one that ends at once: after three tries, or none, by a thread, and that is said.
+
+    A server that embeds Python names itself as the interpreter: it is not started a second time.
+    """
+    if executable in ("false", "true"):
+        (tmp_path / "python").symlink_to(f"/bin/{executable}")
+        executable = str(tmp_path / "python")
     monkeypatch.setattr(sys, "executable", executable)
     monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
     runtime = begin()
     _query(runtime, "q")
+    if executable in ("", "/usr/bin/server"):
+        assert runtime.flush(30).ok
     for _ in range(4):
         runtime.flush(5)
     assert runtime.flush(30).ok
     _once(open_store(tmp_path / "store"), runtime)
-    assert "delivery process" in caplog.text
+    assert caplog.text.count("No delivery process can be had") == 1
 
 
 def test_what_the_store_says_is_told(tmp_path: Path, begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
@@ -275,6 +285,102 @@ def test_what_the_store_says_is_told(tmp_path: Path, begin: Begin, caplog: pytes
     process.close()
     with pytest.raises(StoreUnreachable):
         process.write([], "q", _NOW)
+
+
+def test_what_no_message_can_hold_is_delivered_here(
+    tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of more than 4 GiB, stood in for by an encoder that takes less: the process goes on for the others."""
+    encode = messages._encoder
+
+    class Small:
+        """Takes no line of a megabyte."""
+
+        def encode_into(self, message: Any, buffer: bytearray, offset: int) -> None:
+            """Fails as the real one does."""
+            if isinstance(message, Batch) and any(len(line) > 1 << 20 for q in message.queries for _, line in q.lines):
+                raise OverflowError("too long")
+            encode.encode_into(message, buffer, offset)
+
+    monkeypatch.setattr(messages, "_encoder", Small())
+    runtime = begin()
+    _query(runtime, "first")
+    assert runtime.flush(30).ok
+    pid = _pid(runtime)
+    _query(runtime, "large", "x" * 2_000_000)
+    _query(runtime, "last")
+    assert runtime.flush(30).ok
+    assert _pid(runtime) == pid
+    _once(open_store(tmp_path / "store"), runtime)
+
+
+def test_a_store_that_is_opened_while_the_runtime_closes(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process is made by what comes too late."""
+    runtime = begin()
+    opening, closed = threading.Event(), threading.Event()
+    opened = runtime._shipper._delivering._open_store
+
+    def slow() -> Any:
+        opening.set()
+        assert closed.wait(20)
+        return opened()
+
+    monkeypatch.setattr(runtime._shipper._delivering, "_open_store", slow)
+    _query(runtime, "q")
+    until(opening.is_set)
+    runtime.close(0.0)
+    closed.set()
+    until(lambda: runtime._parts._process is not None and runtime._shipper.over(99))
+    assert runtime.delivery_pid is None
+    assert runtime.accounts.result().spooled == 4
+
+
+def test_a_process_that_is_being_made_while_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made it ends it, and the batch is told that it waits."""
+    starting, closed = threading.Event(), threading.Event()
+    made: list[int] = []
+
+    class Slow(Link):
+        """Is ready only when it is too late."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self.pid)
+            starting.set()
+            assert closed.wait(20)
+
+    monkeypatch.setattr(process_module, "Link", Slow)
+    process = DeliveryProcess(str(tmp_path / "store"), lambda: Together(_Odd()), lambda *_: None)
+    outcomes: dict[int, Outcome] = {}
+    queries = [Sealed(qid, [(("W", 1), b"{}\n")]) for qid in ("a", "b")]
+    writer = threading.Thread(target=process.write_all, args=(queries, _NOW, outcomes.__setitem__))
+    writer.start()
+    assert starting.wait(20)
+    process.close()
+    closed.set()
+    writer.join(20)
+    assert process.pid is None
+    until(lambda: not _alive(made[0]))
+    assert outcomes.keys() == {0, 1}
+
+
+def test_a_store_that_can_be_opened_nowhere(tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a process nor here: nothing is said to be delivered, and it all waits."""
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(delivering, "FIRST_PAUSE", 0.01)
+    runtime = begin()
+
+    def fails() -> Any:
+        raise ImportError("zstandard")
+
+    monkeypatch.setattr(runtime, "_open_here", lambda _address: fails())
+    _query(runtime, "q")
+    for _ in range(5):
+        assert not runtime.flush(1)
+    assert runtime.accounts.result() == FlushResult(0, 4, 0, delivered=False)
+    monkeypatch.undo()
+    assert runtime.flush(30).ok
+    _once(open_store(tmp_path / "store"), runtime)
 
 
 def test_tests_have_none() -> None:

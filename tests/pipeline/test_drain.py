@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,22 @@ def test_a_query_in_two_files_that_was_stored_whole(folder: Path, store: Payload
     assert _seqs(store) == [1, 2, 3, 4, 5]
     later = [info.key for info in store.objects.list("payloads/") if info != whole]
     assert unpack(store.objects.get(later[0]))[0].count(b"\n") == 1
+
+
+@pytest.mark.parametrize("qid", ["01GNAQ4Q00AAAAAAAAAAAAAAAA", "4bf92f3577b34da6-undated"])
+def test_what_was_stored_whole_under_the_day_of_writing(folder: Path, store: PayloadStore, qid: str) -> None:
+    """An id of long ago, or of no day at all, lies there: neither file adds anything, on that day or on the next."""
+    day = datetime(2026, 11, 30, 23, 59, tzinfo=timezone.utc)
+    first, second = [frame(1, qid=qid)], [frame(2, {"kind": "response"}, {"kind": "end"}, qid=qid)]
+    spool_file(folder / "whole.spool", *first, *second)
+    drain(folder, store, now=lambda: day)
+    (whole,) = store.objects.list("payloads/")
+    assert "dt=2026-11-30" in whole.key
+    for now in (day, day + timedelta(minutes=2)):
+        spool_file(folder / "A.spool", *second)
+        spool_file(folder / "B.spool", *first)
+        assert drain(folder, store, now=lambda now=now: now).problems == []  # type: ignore[misc]
+        assert list(store.objects.list("payloads/")) == [whole]
 
 
 def test_a_living_process_s_file_is_left_alone(folder: Path, store: PayloadStore) -> None:

@@ -66,16 +66,20 @@ class Delivering:
         self._now = now
         self._timing = timing
         self._settling = threading.Lock()
+        self._closed = False
 
     @property
     def store(self) -> Batches:
         """The store, opened when it is first asked for."""
         if self._store is None:
             self._store = self._open_store()
+            if self._closed:  # meanwhile
+                self._store.close()
         return self._store
 
     def close(self) -> None:
-        """Let go of the store, if it was opened."""
+        """Let go of the store, also of one that is just being opened."""
+        self._closed = True
         if self._store is not None:
             self._store.close()
 
@@ -87,10 +91,15 @@ class Delivering:
         outcomes: list[bool | None] = []
 
         def deliver(queries: Sequence[tuple[str, Pending]]) -> bool:
-            for batch in self._batches(queries, outcomes):
-                self._write(batch, outcomes)
-                if None in outcomes:
-                    break
+            try:
+                for batch in self._batches(queries, outcomes):
+                    self._write(batch, outcomes)
+                    if None in outcomes:
+                        break
+            except Exception as error:  # noqa: BLE001 - nobody is above this on its thread
+                self._accounts.warn("shipper", "The shipper met an error and goes on: %s", type(error).__name__)
+                _log.debug("shipper", exc_info=error)
+                outcomes.append(None)
             return True
 
         side_by_side(deliver, [ready], 1, meanwhile, POLL_SECONDS)

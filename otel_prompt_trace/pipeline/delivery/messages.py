@@ -21,14 +21,15 @@ Message = TypeVar("Message", bound=msgspec.Struct)
 
 _LENGTH = struct.Struct("<Q")
 _SHORT = 1 << 16
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # else one that is gone would end an application that heeds SIGPIPE
 _encoder = msgspec.msgpack.Encoder()
 _KINDS = ("StoreUnreachable", "StoreDenied", "ObjectCorrupt", "StoreError", "ConfigurationError", "InvalidEvent")
 
 
 class Open(msgspec.Struct, array_like=True):
-    """The address of the store."""
+    """The address of the store; in bytes, since a folder's name may be no text."""
 
-    store: str
+    store: bytes
 
 
 class Failure(msgspec.Struct, array_like=True):
@@ -41,7 +42,9 @@ class Failure(msgspec.Struct, array_like=True):
     def of(cls, error: Exception) -> Failure:
         """Of an error of ours with its message; any other by its class alone, since it may quote what is stored."""
         kind = next((kind for kind in _KINDS if isinstance(error, getattr(exceptions, kind))), None)
-        return cls(type(error).__name__, "") if kind is None else cls(kind, str(error))
+        if kind is None:
+            return cls(type(error).__name__, "")
+        return cls(kind, str(error).encode("utf-8", "backslashreplace").decode())  # it may name a folder
 
     @property
     def error(self) -> Exception:
@@ -91,17 +94,25 @@ class Ended(Exception):
     """The other side is not there any more, or takes too long."""
 
 
+class Unsaid(Exception):
+    """What no message can hold: a line of 4 GiB, or an id that is no text."""
+
+
 def send(connection: socket.socket, message: msgspec.Struct) -> None:
     """Send one message, in one call.
 
     Raises:
         Ended: nobody takes it.
+        Unsaid: it can't be put into a message, and nothing was sent.
     """
     data = bytearray(_LENGTH.size)
-    _encoder.encode_into(message, data, _LENGTH.size)
+    try:
+        _encoder.encode_into(message, data, _LENGTH.size)
+    except Exception as error:
+        raise Unsaid(type(error).__name__) from error
     _LENGTH.pack_into(data, 0, len(data) - _LENGTH.size)
     try:
-        connection.sendall(data)
+        connection.sendall(data, _NO_SIGNAL)
     except OSError as error:
         raise Ended(type(error).__name__) from error
 

@@ -7,39 +7,32 @@ Invariants:
 - Nothing is acknowledged that the other process has not said to be stored. If it ends in the middle, the batch waits
   in the spool and goes to the next one, and what was stored already is found there.
 - The process ends with this one, however this one ends: its end of the connection is closed then. A forked child
-  closes its copy.
-- Where no such process can be made, or each dies, this one delivers by itself, and says so.
+  closes its copy. After :meth:`DeliveryProcess.close` there is none, also where one was just being made.
+- Where no such process can be made, or each dies, this one delivers by itself, and says so. What no message can hold
+  it delivers too.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import struct
-import subprocess
-import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 
-import msgspec
-
 from otel_prompt_trace.core.events import Identity
 from otel_prompt_trace.exceptions import StoreUnreachable
-from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Message, Open, Opened, receive, send
+from otel_prompt_trace.pipeline.delivery.link import Impossible, Link
+from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Open, Opened, Unsaid
 from otel_prompt_trace.pipeline.delivery.together import Batches, Outcome, Sealed, Tell
-from otel_prompt_trace.pipeline.forks import NoFork
 
 _START_SECONDS = 60
 _ANSWER_SECONDS = 600  # a batch may be large, and the store slow
-_END_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
+_POLL_SECONDS = 0.05
 _DEATHS = 3  # in a row, without an answer
-# Not ``-m``: what runs at the start of every interpreter here, such as an instrumentation, is not to run there.
-_PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from otel_prompt_trace.pipeline.delivery.child import main; main()"
 
-_starting = NoFork(2.0)
 _open: weakref.WeakSet[DeliveryProcess] = weakref.WeakSet()
 
 
@@ -47,7 +40,7 @@ class DeliveryProcess:
     """Batches into a store that another process writes to. The process is made with the first batch.
 
     Args:
-        store: its address.
+        store: its address, in which no folder is relative.
         here: opens the same store in this process, for where there can be no other.
         warn: called with a key and a message.
     """
@@ -56,10 +49,10 @@ class DeliveryProcess:
         self._store = store
         self._open_here = here
         self._here: Batches | None = None
+        self._alone = False
         self._warn = warn
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: socket.socket | None = None
+        self._lock = threading.Lock()  # of whoever asks
+        self._link: Link | None = None
         self._deaths = 0
         self._closed = False
         _open.add(self)
@@ -67,7 +60,8 @@ class DeliveryProcess:
     @property
     def pid(self) -> int | None:
         """Of the process, while there is one."""
-        return None if self._process is None else self._process.pid
+        link = self._link
+        return None if link is None else link.pid
 
     def write(
         self,
@@ -92,109 +86,103 @@ class DeliveryProcess:
     def write_all(self, batch: Sequence[Sealed], now: datetime, told: Tell) -> None:
         """See :class:`Batches <otel_prompt_trace.pipeline.delivery.together.Batches>`."""
         with self._lock:
-            outcomes = self._passed_on(batch, now) if self._here is None else None
+            outcomes = None if self._alone else self._passed_on(batch, now)
+            if self._closed:
+                self._end()
         if outcomes is None:
-            assert self._here is not None
-            self._here.write_all(batch, now, told)
-            return
-        for number, _ in enumerate(batch):
-            told(number, outcomes[number])
+            try:
+                here = self._by_itself()
+            except Exception as error:  # noqa: BLE001 - told of the batch, as by a store
+                outcomes = _none_of(batch, error)
+            else:
+                here.write_all(batch, now, told)
+                return
+        for number, outcome in enumerate(outcomes):
+            told(number, outcome)
 
     def close(self) -> None:
-        """End the process, once it has written what it was given."""
+        """End the process: at once if it has not answered, since what it was given waits in the spool."""
         self._closed = True
-        self._end()
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        while not self._lock.acquire(timeout=_POLL_SECONDS):
+            link = self._link
+            if link is not None:
+                link.interrupt()
+            if time.monotonic() > deadline:
+                return  # whoever asks ends it
+        try:
+            self._end()
+        finally:
+            self._lock.release()
 
-    def _start(self) -> None:
-        """Make the process, if there is none.
+    def _started(self) -> Link:
+        """The process, made if there is none.
 
         Raises:
-            ConfigurationError: the store can't be opened.
+            StoreUnreachable: nothing is delivered any more.
+            ConfigurationError, StoreError: the store can't be opened.
             Ended: it could not be made, or did not answer.
         """
-        if self._connection is not None:
-            return
         if self._closed:
             raise StoreUnreachable("nothing is delivered any more from here")
-        if not sys.executable or getattr(sys, "frozen", False):
-            self._deaths = _DEATHS
-            raise Ended("this process is no Python interpreter that could be started again")
-        with _starting.moment():
-            ours, theirs = socket.socketpair()
-            try:
-                self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a constant
-                    [sys.executable, "-I", "-S", "-c", _PROGRAM, f"prompt-trace delivery of {os.getpid()}", *sys.path],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            except OSError as error:
-                ours.close()
-                raise Ended(f"{error.strerror}") from error
-            finally:
-                theirs.close()
-            self._connection = ours
-        opened = self._ask(Open(self._store), Opened, _START_SECONDS)
-        if opened.failure is not None:
-            self._end()
-            raise opened.failure.error
+        if self._link is None:
+            self._link = Link()
+            opened = self._link.ask(Open(os.fsencode(self._store)), Opened, _START_SECONDS)
+            if opened.failure is not None:
+                self._end()
+                raise opened.failure.error
+        return self._link
 
     def _passed_on(self, batch: Sequence[Sealed], now: datetime) -> list[Outcome] | None:
         """What the other process says of a batch; None where this one has to do it."""
         try:
-            self._start()
-            outcomes = self._ask(Batch(now, list(batch)), Answer, _ANSWER_SECONDS).outcomes
+            link = self._started()
+            told = link.ask(Batch(now, list(batch)), Answer, _ANSWER_SECONDS).outcomes
         except Ended as error:
             self._died(error)
-            if self._here is not None:
-                return None
             gone = StoreUnreachable("the delivery process has ended; another one is made with the next try")
-            return [Outcome(gone), *(Outcome(tried=False) for _ in batch[1:])]
-        except Exception as error:  # noqa: BLE001 - told of each query, as by a store
-            return [Outcome(error) for _ in batch]
+            return None if self._alone else _none_of(batch, gone)
+        except Unsaid:
+            return None
+        except Exception as error:  # noqa: BLE001 - told of the batch, as by a store
+            return _none_of(batch, error)
         self._deaths = 0
-        return [one.outcome for one in outcomes]
-
-    def _ask(self, question: msgspec.Struct, kind: type[Message], seconds: int) -> Message:
-        connection = self._connection
-        assert connection is not None
-        # The kernel's own time-outs: with Python's, each part of a message would let go of the lock.
-        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-            connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, 0))
-        send(connection, question)
-        return receive(connection, kind)
+        outcomes = [one.outcome for one in told]
+        if any(outcome.stops for outcome in outcomes) and link.environment != dict(os.environ):
+            self._end()  # the next one has the credentials that the application has set since
+        return outcomes
 
     def _died(self, error: Exception) -> None:
         self._deaths += 1
-        self._end(kill=True)
+        self._end()
         if self._closed:
             return
-        if self._deaths < _DEATHS:
-            self._warn("delivery", f"The delivery process has ended ({error}); another one goes on.")
-            return
-        self._warn("delivery", f"No delivery process can be had ({error}): this process delivers by itself.")
-        self._here = self._open_here()
+        self._alone = self._deaths >= _DEATHS or isinstance(error, Impossible)
+        if self._alone:
+            self._warn("delivery", f"No delivery process can be had ({error}): this process delivers by itself.")
+        else:
+            self._warn("delivery_ended", f"The delivery process has ended ({error}); another one goes on.")
 
-    def _end(self, *, kill: bool = False) -> None:
-        connection, self._connection = self._connection, None
-        process, self._process = self._process, None
-        if connection is not None:
-            with contextlib.suppress(OSError):  # wakes whoever waits for an answer
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-        if process is not None:
-            if kill:
-                process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on with what it was given, and then ends
-                process.wait(_END_SECONDS)
+    def _by_itself(self) -> Batches:
+        if self._here is None:
+            self._here = self._open_here()
+        return self._here
+
+    def _end(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.end()
 
     def forget_in_child(self) -> None:
         """In a forked child: the process is the parent's."""
-        if self._connection is not None:
-            self._connection.close()
-        if self._process is not None:
-            self._process.returncode = 0  # else its object would wait for it
-        self._connection = self._process = None
+        link, self._link = self._link, None
+        if link is not None:
+            link.forget()
+
+
+def _none_of(batch: Sequence[Sealed], error: Exception) -> list[Outcome]:
+    """None is stored, for a reason that the first has met; the others were not tried."""
+    return [Outcome(error), *(Outcome(tried=False) for _ in batch[1:])]
 
 
 def _forget_in_child() -> None:
