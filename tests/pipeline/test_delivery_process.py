@@ -373,7 +373,7 @@ def test_a_store_that_can_be_opened_nowhere(tmp_path: Path, begin: Begin, monkey
     def fails() -> Any:
         raise ImportError("zstandard")
 
-    monkeypatch.setattr(runtime, "_open_here", lambda _address: fails())
+    monkeypatch.setattr(runtime._parts, "_open_here", lambda _address: fails())
     _query(runtime, "q")
     for _ in range(5):
         assert not runtime.flush(1)
