@@ -132,11 +132,12 @@ def test_a_descriptor_that_the_application_closes_and_gets_again(tmp_path: Path,
             os.close(number)
             number = connection()
         os.dup2(mine.fileno(), number)
-        if not os.fork():
+        child = os.fork()
+        if not child:
             gc.collect()
             os.write(number, b"child")
             os._exit(0)
-        os.wait()
+        os.waitpid(child, 0)
         pt.uninstall()
         os.write(number, b"parent")
         say(other.recv(99).decode())
