@@ -67,3 +67,8 @@ class NoFork:
 
     def _renew(self) -> None:
         self._lock = threading.RLock()
+
+
+# While another process is made. It is here, and so registered with the first import: a fork that has already begun when
+# a lock is registered does not wait for it, and a child of it would keep the descriptors that belong to neither.
+starting = NoFork(2.0)

@@ -27,7 +27,7 @@ import msgspec
 
 import otel_prompt_trace
 from otel_prompt_trace.pipeline.delivery.messages import Ended, Message, Unsaid, receive, send
-from otel_prompt_trace.pipeline.forks import NoFork
+from otel_prompt_trace.pipeline.forks import starting
 
 _END_SECONDS = 1.0
 _COOKIE = 57  # SO_COOKIE: the kernel's own number of a socket, asked for without letting go of the interpreter's lock
@@ -37,8 +37,6 @@ _PROGRAM = (
     "import _signal, sys; [_signal.signal(number, _signal.SIG_IGN) for number in (1, 2, 15)]; "
     "sys.path[:] = sys.argv[2:]; from otel_prompt_trace.pipeline.delivery.child import main; main()"
 )
-
-_starting = NoFork(2.0)
 
 
 class Impossible(Ended):
@@ -58,7 +56,7 @@ class Link:
             raise Impossible("this process is no Python interpreter that could be started again")
         self.environment = dict(os.environ)
         self._asking = False
-        with _starting.moment():
+        with starting.moment():
             try:
                 self._connection, theirs = socket.socketpair()
             except OSError as error:
