@@ -41,7 +41,7 @@ def say(*what):
     os.write(out, json.dumps(what).encode() + b"\\n")
 
 def connection():
-    return current()._process._link._connection.fileno()
+    return current()._parts._process._link._connection.fileno()
 
 def children():
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
