@@ -5,8 +5,8 @@ Nothing that is looked at is changed, but for the store, which is tried with one
 nothing secret is shown: of an endpoint its host and port, of headers none.
 
 One module for each thing that is looked at: ``recording`` (switches, the provider), ``storing`` (the store and its
-clock), ``spooling`` (what waits, the file system), ``clients`` (the wire), ``instrumentations``, ``limits`` (of spans)
-and ``exporting`` (where spans go).
+clock), ``spooling`` (what waits, the file system), ``delivering`` (a process that does), ``clients`` (the wire),
+``instrumentations``, ``limits`` (of spans) and ``exporting`` (where spans go).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from otel_prompt_trace.doctor.clients import look_at_clients
+from otel_prompt_trace.doctor.delivering import look_at_delivery
 from otel_prompt_trace.doctor.exporting import look_at_endpoint
 from otel_prompt_trace.doctor.finding import Finding, Status
 from otel_prompt_trace.doctor.instrumentations import look_at_instrumentations
@@ -33,6 +34,7 @@ def examine(settings: Settings, sources: Sources | None = None) -> Iterator[Find
     yield from look_at_switches(settings)
     yield from look_at_store(settings, sources)
     yield from look_at_spool(settings, sources)
+    yield from look_at_delivery(settings)
     yield from look_at_clients(settings)
     yield from look_at_instrumentations()
     faults = list(look_at_sdk())
