@@ -18,8 +18,7 @@ import orjson
 import otel_prompt_trace as pt
 from otel_prompt_trace.core.record import project
 from otel_prompt_trace.store import PayloadStore
-from otel_prompt_trace.store.frames import unpack
-from tests.lifecycle.serving import environ
+from tests.lifecycle.serving import environ, stored_lines
 from tests.wire.model_host import Answer, ModelHost
 
 if TYPE_CHECKING:
@@ -143,15 +142,6 @@ class Program:
             self.books.pop(said["books"]["writer"], None)
             self.books[said["books"]["writer"]] = said["books"]
         return said
-
-
-def stored_lines(store: PayloadStore) -> list[dict[str, Any]]:
-    """Every line of every object, as often as it lies there."""
-    found = []
-    for info in store.objects.list("payloads/"):
-        if info.key.endswith(".zst"):
-            found += [orjson.loads(line) for line in unpack(store.objects.get(info.key))[0].splitlines()]
-    return found
 
 
 def check_stored(store: PayloadStore, told: list[Told], *, grade: int = 20) -> list[dict[str, Any]]:

@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 import otel_prompt_trace as pt
+from otel_prompt_trace.exceptions import NotFound
 from otel_prompt_trace.pipeline.drain import DrainReport, drain
+from otel_prompt_trace.store import PayloadStore
 from otel_prompt_trace.store.frames import unpack
 from tests.waiting import until
 
@@ -121,9 +124,15 @@ def ship(folder: Path) -> DrainReport:
     return drain(folder / "spool", pt.open_store(folder / "store"))
 
 
-def _lines(folder: Path) -> list[dict[str, str]]:
-    return [
-        orjson.loads(line)
-        for path in (folder / "store").rglob("*.zst")
-        for line in unpack(path.read_bytes())[0].splitlines()
-    ]
+def stored_lines(store: PayloadStore) -> list[dict[str, Any]]:
+    """Every line of every object, as often as it lies there."""
+    found: list[dict[str, Any]] = []
+    for info in store.objects.list("payloads/"):
+        if info.key.endswith(".zst"):
+            with contextlib.suppress(NotFound):  # deleted since it was listed
+                found += [orjson.loads(line) for line in unpack(store.objects.get(info.key))[0].splitlines()]
+    return found
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    return stored_lines(pt.open_store(folder / "store"))
