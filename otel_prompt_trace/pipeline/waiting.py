@@ -20,6 +20,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from otel_prompt_trace.pipeline.accounting import Ticket
@@ -36,7 +37,8 @@ _STEP = 8  # frames begin, and end, at multiples of it
 class Pending:
     """What waits of one query. ``since`` and ``touched`` are of the monotonic clock: its first and its last frame.
 
-    The first ``flying`` of its frames are being written just now.
+    The first ``flying`` of its frames are being written just now. ``tried`` is when it was first given to the store,
+    which may have stored it and not been able to say so.
     """
 
     since: float
@@ -46,6 +48,7 @@ class Pending:
     flying: int = 0
     failures: int = 0
     resume_at: float = 0.0
+    tried: datetime | None = None
 
 
 class _Places:

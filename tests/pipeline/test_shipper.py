@@ -7,13 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import baggage, context
 
 from otel_prompt_trace.core.events import Problem
-from otel_prompt_trace.exceptions import ConfigurationError, StoreDenied
+from otel_prompt_trace.exceptions import ConfigurationError, StoreDenied, StoreUnreachable
 from otel_prompt_trace.pipeline import shipper
 from otel_prompt_trace.pipeline.accounting import FlushResult
 from otel_prompt_trace.pipeline.delivery import delivering, together
@@ -21,6 +22,10 @@ from otel_prompt_trace.pipeline.flags import END, LINES
 from otel_prompt_trace.pipeline.reading import content
 from otel_prompt_trace.pipeline.shipper import Shipper
 from otel_prompt_trace.runtime import Runtime
+from otel_prompt_trace.settings import load
+from otel_prompt_trace.sources import Sources
+from otel_prompt_trace.store import open_store
+from tests.lifecycle.serving import stored_lines
 from tests.pipeline.fakes import FakePayloads
 from tests.waiting import until
 
@@ -584,3 +589,34 @@ def test_beside_a_busy_thread_those_that_wait_share_the_wait(
         if ratios[-1] > 1.5:
             return
     pytest.fail(f"sixteen side by side are no faster than one: {ratios}")
+
+
+def test_an_answer_that_is_lost_before_midnight(tmp_path: Path) -> None:
+    """The store has it and could not say so; the next try is on the next day, where an id without a date goes now."""
+    clock = [1_796_083_190_000_000_000]  # ten seconds before midnight, UTC
+    store = open_store(tmp_path / "store")
+    write, tries = store.write, [0]
+
+    def lossy(*arguments: Any, **options: Any) -> list[str]:
+        tries[0] += 1
+        keys = write(*arguments, **options)
+        if tries[0] == 1:
+            clock[0] += 20_000_000_000
+            raise StoreUnreachable("no answer")
+        return keys
+
+    store.write = lossy  # type: ignore[method-assign]
+    places = {"store": str(tmp_path / "store"), "spool": str(tmp_path / "spool")}
+    runtime = Runtime(load({}, **places), lambda _: store, sources=Sources(now_ns=lambda: clock[0]))
+    try:
+        runtime.append("order-17", [{"kind": "query"}, {"kind": "end"}], flags=END)
+        assert runtime.flush(20).ok
+        runtime.append("order-17", [{"kind": "feedback"}])
+        assert runtime.flush(20).ok
+        assert tries[0] == 3
+    finally:
+        runtime.close()
+    days = [info.key.split("/")[1] for info in store.objects.list("payloads/")]
+    assert days == ["dt=2026-11-30", "dt=2026-12-01"]
+    lines = stored_lines(store)
+    assert sorted(line["seq"] for line in lines) == [1, 2, 3]

@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from otel_prompt_trace.core.qid import partition_date
 from otel_prompt_trace.exceptions import ConfigurationError, StoreError
 from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts
@@ -147,7 +148,8 @@ class Delivering:
         except (StoreError, ConfigurationError) as error:
             outcomes.append(self._took(full[0], Outcome(error)))
         else:
-            store.write_all([Sealed(one.qid, one.found.lines, one.found.blobs) for one in full], self._now(), told)
+            now = self._now()
+            store.write_all([_to_store(one, now) for one in full], now, told)
 
     def _took(self, sealed: _Sealed, outcome: Outcome) -> bool | None:
         error = outcome.error
@@ -198,3 +200,12 @@ class Delivering:
                 entry.ticket.state = "lost"
                 self._index.lost(entry.events)
         return read
+
+
+def _to_store(sealed: _Sealed, now: datetime) -> Sealed:
+    """What is written. An id without a date goes under the day of writing: a try of another day is looked for."""
+    pending, qid, found = sealed.pending, sealed.qid, sealed.found
+    before, pending.tried = pending.tried, pending.tried or now
+    moved = before is not None and partition_date(qid, before) != partition_date(qid, now)
+    since = pending.tried.date() - timedelta(days=1) if moved else None
+    return Sealed(qid, found.lines, found.blobs, since)
