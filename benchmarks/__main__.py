@@ -95,13 +95,13 @@ def _print_calls(rows: Iterable[calls.Cost | calls.Target | delivery.Delivered |
         costs.add_column(heading, justify="left" if heading == "subject" else "right")
     for heading in ("target", "found", "bound", ""):
         targets.add_column(heading, justify="right" if heading in ("found", "bound") else "left")
-    for heading in ("store", "delivery", "prompt", "application µs", "process µs"):
+    for heading in ("store", "delivery", "prompt", "application µs", "process µs", "its MB"):
         delivered.add_column(heading, justify="left" if heading in ("store", "delivery") else "right")
     for row in rows:
         if isinstance(row, str):
             console.print(row)
         elif isinstance(row, delivery.Delivered):
-            spent = (f"{row.application_us:,.0f}", f"{row.process_us:,.0f}")
+            spent = (f"{row.application_us:,.0f}", f"{row.process_us:,.0f}", f"{row.process_mb:,.0f}")
             delivered.add_row(row.store, row.delivery, f"{row.size:,}", *spent)
         elif isinstance(row, calls.Cost):
             numbers = [f"{x:,.1f}" for x in (row.p50_us, row.p99_us, row.above_us)]

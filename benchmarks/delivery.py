@@ -27,13 +27,14 @@ _ACCOUNT: Final = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "noth
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One way, with one size of prompt; CPU in microseconds a query."""
+    """One way, with one size of prompt; CPU in microseconds a query, and what the process has resident, in MB."""
 
     store: str
     delivery: str
     size: int
     application_us: float
     process_us: float
+    process_mb: float
 
     def as_json(self) -> dict[str, Any]:
         """The row as plain JSON values."""
@@ -58,30 +59,31 @@ def measure(*, rounds: int = 5, queries: int = 160, sizes: tuple[int, ...] = SIZ
                     for _ in range(rounds):
                         with ours("written", store=store, delivery=way)(given) as opened:
                             spent.append(_one(opened, queries))
-                    here, there = (statistics.median(column) for column in zip(*spent, strict=True))
-                    yield Delivered(name, way, size, here, there)
+                    here, there, resident = (statistics.median(column) for column in zip(*spent, strict=True))
+                    yield Delivered(name, way, size, here, there, resident)
 
 
-def _one(opened: Open, queries: int) -> tuple[float, float]:
+def _one(opened: Open, queries: int) -> tuple[float, float, float]:
     def query() -> None:
         with opened.around():
             opened.call()
 
     alone = Open(query, opened.settle)
     one_round(alone, 1)  # the store is opened
-    before = _ticks()
+    before, _ = _process()
     _, here = one_round(alone, queries)
-    return here, (_ticks() - before) * _TICK_US / queries
+    after, resident = _process()
+    return here, (after - before) * _TICK_US / queries, resident
 
 
-def _ticks() -> int:
-    """Clock ticks that the delivery process has taken; 0 where there is none."""
+def _process() -> tuple[int, float]:
+    """Clock ticks that the delivery process has taken, and what it has resident, in MB; 0 where there is none."""
     runtime = current()
     pid = None if runtime is None else runtime.delivery_pid
     if pid is None:
-        return 0
+        return 0, 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return int(fields[11]) + int(fields[12]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager

@@ -250,4 +250,5 @@ def test_delivery_is_measured() -> None:
     assert all(row.application_us > 0 for row in rows)
     assert all(row.process_us == 0 for row in rows if row.delivery == "thread")
     assert rows[3].process_us > 0
+    assert rows[3].process_mb > rows[1].process_mb > 0
     assert rows[3].application_us < rows[2].application_us

@@ -29,8 +29,6 @@ from otel_prompt_trace.core.text import unwrap, wrap
 from otel_prompt_trace.exceptions import InvalidEvent
 
 Event = dict[str, Any]
-_PLAIN = frozenset({str, int, bool, type(None)})
-
 Identity = tuple[str, int]
 
 _PLAIN = frozenset({str, int, bool, type(None)})

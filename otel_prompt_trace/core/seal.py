@@ -69,11 +69,11 @@ def seal(
     for number, taken in splits.items():
         placements.setdefault(events[number].get("call"), taken)
     filled = [_fill(event, placements.get(event.get("call"))) for event in events]
+    named = [event for event in filled if "policy" in event]
     texts = {text: "hash" for text in withheld if text}
-    own = policy != "store" or any("policy" in event for event in filled)
-    if own:
+    if named or policy != "store":
         texts |= dict(_withheld_pieces(filled, policy))
-        own = any("policy" in event and _policy(event, policy) != "store" for event in filled)
+    own = any(_policy(event, policy) != "store" for event in named)
     if not texts and not own and not needs_policy(filled, policy, redact=redact):
         return [measure(event, splits[n][0]) if n in splits else event for n, event in enumerate(filled)]
     if digest is None:

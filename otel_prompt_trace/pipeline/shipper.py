@@ -33,7 +33,7 @@ from otel_prompt_trace.pipeline import frames
 from otel_prompt_trace.pipeline.accounting import Accounts, FlushResult
 from otel_prompt_trace.pipeline.delivery import delivering
 from otel_prompt_trace.pipeline.delivery.side_by_side import side_by_side
-from otel_prompt_trace.pipeline.delivery.together import Batches
+from otel_prompt_trace.pipeline.delivery.together import Batches, OneByOne
 from otel_prompt_trace.pipeline.recorder import SpoolLike
 from otel_prompt_trace.pipeline.shipping import Payloads
 from otel_prompt_trace.pipeline.waiting import Index
@@ -267,7 +267,7 @@ class Shipper:
             if self._adopting is None:
                 assert self._adopt is not None
                 self._adopt_at = time.monotonic() + ADOPT_SECONDS * (0.5 + self._jitter())
-                self._adopting = self._adopt(self._delivering.store)
+                self._adopting = self._adopt(OneByOne(self._delivering.store))
             for _ in self._adopting:
                 self._pause = 0.0
                 if self._stopping or self._asked > self._tried or time.monotonic() > deadline:

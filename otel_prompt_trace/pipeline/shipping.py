@@ -34,7 +34,7 @@ class Payloads(Protocol):
         blobs: Mapping[str, bytes] | None = None,
         *,
         elsewhere: date | None = None,
-    ) -> list[str]:
+    ) -> object:
         """Store binary runs and lines of one qid; what is stored already is left as it is."""
 
 

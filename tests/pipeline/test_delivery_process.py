@@ -31,7 +31,7 @@ from otel_prompt_trace.pipeline.delivery import process as process_module
 from otel_prompt_trace.pipeline.delivery.link import Link
 from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Failure, Told, receive, send
 from otel_prompt_trace.pipeline.delivery.process import DeliveryProcess
-from otel_prompt_trace.pipeline.delivery.together import Outcome, Sealed, Together
+from otel_prompt_trace.pipeline.delivery.together import OneByOne, Outcome, Sealed, Together
 from otel_prompt_trace.pipeline.flags import END
 from otel_prompt_trace.runtime import Runtime
 from otel_prompt_trace.settings import load
@@ -279,12 +279,13 @@ def test_what_the_store_says_is_told(tmp_path: Path, begin: Begin, caplog: pytes
     (tmp_path / "store").unlink()
     assert runtime.flush(30).ok
     process = _process(runtime)
-    assert process.write([], "q", _NOW) == []
+    one_by_one = OneByOne(process)
+    one_by_one.write([], "q", _NOW)
     with pytest.raises(exceptions.InvalidEvent, match="not one line"):
-        process.write([(("W", 1), b"no end of line")], "q", _NOW)
+        one_by_one.write([(("W", 1), b"no end of line")], "q", _NOW)
     process.close()
     with pytest.raises(StoreUnreachable):
-        process.write([], "q", _NOW)
+        one_by_one.write([], "q", _NOW)
 
 
 def test_what_no_message_can_hold_is_delivered_here(

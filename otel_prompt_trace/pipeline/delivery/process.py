@@ -18,10 +18,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
-from otel_prompt_trace.core.events import Identity
 from otel_prompt_trace.exceptions import StoreUnreachable
 from otel_prompt_trace.pipeline.delivery.link import Impossible, Link
 from otel_prompt_trace.pipeline.delivery.messages import Answer, Batch, Ended, Open, Opened, Unsaid
@@ -62,26 +61,6 @@ class DeliveryProcess:
         """Of the process, while there is one."""
         link = self._link
         return None if link is None else link.pid
-
-    def write(
-        self,
-        events: Sequence[tuple[Identity, bytes]],
-        qid: str,
-        now: datetime,
-        blobs: Mapping[str, bytes] | None = None,
-        *,
-        elsewhere: date | None = None,
-    ) -> list[str]:
-        """One query alone; the keys are not told.
-
-        Raises:
-            StoreError, ConfigurationError, InvalidEvent, RuntimeError: what the other process met.
-        """
-        outcomes: list[Outcome] = []
-        self.write_all([Sealed(qid, events, blobs or {}, elsewhere)], now, lambda _, outcome: outcomes.append(outcome))
-        if outcomes[0].error is not None:
-            raise outcomes[0].error
-        return []
 
     def write_all(self, batch: Sequence[Sealed], now: datetime, told: Tell) -> None:
         """See :class:`Batches <otel_prompt_trace.pipeline.delivery.together.Batches>`."""

@@ -63,7 +63,7 @@ class Store(Payloads, Protocol):
         """The lines of each query in a form that :meth:`write` takes in their place."""
 
 
-class Batches(Payloads, Protocol):
+class Batches(Protocol):
     """Where batches go."""
 
     def write_all(self, batch: Sequence[Sealed], now: datetime, told: Tell) -> None:
@@ -84,18 +84,6 @@ class Together:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    def write(
-        self,
-        events: Sequence[tuple[Identity, bytes]],
-        qid: str,
-        now: datetime,
-        blobs: Mapping[str, bytes] | None = None,
-        *,
-        elsewhere: date | None = None,
-    ) -> list[str]:
-        """See :class:`Payloads <otel_prompt_trace.pipeline.shipping.Payloads>`."""
-        return self._store.write(events, qid, now, blobs, elsewhere=elsewhere)
 
     def write_all(self, batch: Sequence[Sealed], now: datetime, told: Tell) -> None:
         """See :class:`Batches`."""
@@ -118,7 +106,7 @@ class Together:
             return not outcome.stops
 
         numbers = range(len(batch))
-        alone = 1 if len(batch) > _FEW else 0
+        alone = 1 if len(batch) == 1 or len(batch) > _FEW else 0  # one alone needs no thread
         if all(write(number) for number in numbers[:alone]):
             side_by_side(write, numbers[alone:], _THREADS, lambda: None, _POLL_SECONDS)
         for number in sorted(waiting):
@@ -126,3 +114,30 @@ class Together:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class OneByOne:
+    """A payload store over batches, for whoever has one query at a time: it is a batch by itself."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+
+    def write(
+        self,
+        events: Sequence[tuple[Identity, bytes]],
+        qid: str,
+        now: datetime,
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        elsewhere: date | None = None,
+    ) -> None:
+        """See :class:`Payloads <otel_prompt_trace.pipeline.shipping.Payloads>`.
+
+        Raises:
+            StoreError, ConfigurationError, InvalidEvent, RuntimeError: what became of the query instead.
+        """
+        outcomes: list[Outcome] = []
+        query = Sealed(qid, events, blobs or {}, elsewhere)
+        self._batches.write_all([query], now, lambda _, outcome: outcomes.append(outcome))
+        if outcomes[0].error is not None:
+            raise outcomes[0].error
