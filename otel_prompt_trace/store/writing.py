@@ -19,7 +19,7 @@ from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreUnreachabl
 from otel_prompt_trace.store.frames import pack, pack_all, unpack
 from otel_prompt_trace.store.objects import ObjectStore
 
-__all__ = ["BATCH_BYTES", "Line", "Packed", "pack_lines", "store_lines", "store_packed"]
+__all__ = ["BATCH_BYTES", "Line", "Packed", "pack_lines", "store_packed"]
 
 Line = tuple[Identity, bytes]
 
@@ -69,17 +69,6 @@ def store_packed(objects: ObjectStore, day: date, qid: str, packed: Packed) -> l
     for batch, frame in packed.objects:
         keys += _store(objects, day, qid, batch, frame)
     return list(dict.fromkeys(keys))
-
-
-def store_lines(
-    objects: ObjectStore, day: date, qid: str, lines: Sequence[Line], *, batch_bytes: int = BATCH_BYTES
-) -> list[str]:
-    """Both, for one query.
-
-    Raises:
-        InvalidQid, InvalidEvent, StoreUnreachable, StoreDenied: as there.
-    """
-    return store_packed(objects, day, qid, pack_lines([lines], batch_bytes=batch_bytes)[0])
 
 
 def _lines(batch: Sequence[Line]) -> list[bytes]:

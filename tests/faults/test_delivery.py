@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,7 @@ import otel_prompt_trace as pt
 from otel_prompt_trace.pipeline.drain import drain
 from tests.faults.running import stored_lines
 from tests.faults.stub_s3 import StubS3
-from tests.lifecycle.serving import environ, ship, spooled, stored
+from tests.lifecycle.serving import environ, ship, spooled, stored, told
 from tests.waiting import until
 
 pytestmark = pytest.mark.fault
@@ -85,14 +83,6 @@ def s3() -> Iterator[StubS3]:
         yield server
 
 
-def _told(process: subprocess.Popen[str]) -> list[Any]:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "it ended without a word"
-    found: list[Any] = json.loads(line)
-    return found
-
-
 def _tell(process: subprocess.Popen[str], line: str = "") -> None:
     assert process.stdin is not None
     print(line, file=process.stdin, flush=True)
@@ -143,7 +133,7 @@ def test_a_descriptor_that_the_application_closes_and_gets_again(tmp_path: Path,
         say(other.recv(99).decode())
         """
     )
-    said = [_told(process)[0] for _ in range(6)]
+    said = [told(process)[0] for _ in range(6)]
     assert said == [True, True, "untouched", True, "untouched", "childparent"]
     assert process.wait(30) == 0, (tmp_path / "error0").read_text()
     assert stored(tmp_path) == dict.fromkeys(("first", "second", "child"), _EVENTS)
@@ -163,8 +153,8 @@ def test_an_application_that_heeds_sigpipe(tmp_path: Path, start: Start) -> None
         say(pt.flush(20).ok or pt.flush(20).ok)
         """
     )
-    assert _told(process) == [True]
-    assert _told(process) == [True]
+    assert told(process) == [True]
+    assert told(process) == [True]
     _ends(process, tmp_path / "error0")
     assert stored(tmp_path) == {"first": _EVENTS, "second": _EVENTS}
 
@@ -179,7 +169,7 @@ def test_an_application_without_standard_streams(tmp_path: Path, start: Start) -
         say(pt.flush(20).ok, connection() > 2)
         """
     )
-    assert _told(process) == [True, True]
+    assert told(process) == [True, True]
     assert process.wait(30) == 0
     assert stored(tmp_path) == {"q": _EVENTS}
 
@@ -205,7 +195,7 @@ def test_again_and_again(tmp_path: Path, start: Start) -> None:
         say(len(os.listdir("/proc/self/fd")) - before, children(), threading.active_count())
         """
     )
-    assert _told(process) == [0, [], 1]
+    assert told(process) == [0, [], 1]
     _ends(process, tmp_path / "error0")
     ship(tmp_path)
     assert stored(tmp_path) == {f"q{number}": _EVENTS for number in range(12)}
@@ -229,13 +219,13 @@ def test_an_end_while_it_hangs(tmp_path: Path, start: Start, s3: StubS3, how: st
         PROMPT_TRACE_STORE=s3.url,
         **s3.environment,
     )
-    ok, pid = _told(process)
+    ok, pid = told(process)
     assert ok
     s3.how = "hang"
     if how == "SIGSTOP":
         os.kill(pid, signal.SIGSTOP)
     _tell(process)
-    ok, seconds = _told(process)
+    ok, seconds = told(process)
     assert not ok
     assert seconds < 1.5
     began = time.monotonic()
@@ -273,8 +263,8 @@ def test_a_chdir_under_a_relative_store(tmp_path: Path, start: Start) -> None:
         """,
         PROMPT_TRACE_STORE="store",
     )
-    assert _told(process) == [True]
-    assert _told(process) == [True]
+    assert told(process) == [True]
+    assert told(process) == [True]
     _ends(process, tmp_path / "error0")
     assert stored(tmp_path) == {"first": _EVENTS, "second": _EVENTS}
     assert not (tmp_path / "sprung").exists()
@@ -292,8 +282,8 @@ def test_a_store_whose_name_is_no_text(tmp_path: Path, start: Start) -> None:
         """,
         PROMPT_TRACE_STORE=str(tmp_path / "st\udcff"),
     )
-    assert _told(process) == [False]
-    assert _told(process) == [True, False]
+    assert told(process) == [False]
+    assert told(process) == [True, False]
     _ends(process, tmp_path / "error0")
     assert "is not a folder" in (tmp_path / "error0").read_text()
 
@@ -317,7 +307,7 @@ def test_an_application_that_reaps_every_child(tmp_path: Path, start: Start) -> 
         """
     )
     for _ in range(4):
-        assert _told(process) == [True]
+        assert told(process) == [True]
     _ends(process, tmp_path / "error0")
     ship(tmp_path)
     assert stored(tmp_path) == dict.fromkeys(["q0", "q1", "q2", "q3", "last"], _EVENTS)
@@ -345,7 +335,7 @@ def test_no_descriptor_is_left(tmp_path: Path, start: Start) -> None:
         say(ok, pt.flush(20).ok)
         """
     )
-    assert _told(process)[1] is True
+    assert told(process)[1] is True
     _ends(process, tmp_path / "error0")
     assert stored(tmp_path) == {"first": _EVENTS}
 
@@ -383,11 +373,11 @@ def test_forks_while_it_is_being_made(tmp_path: Path, start: Start) -> None:
         sys.stdin.readline()
         """
     )
-    said = [_told(process) for _ in range(9)]
+    said = [told(process) for _ in range(9)]
     (parent,) = [pid for name, pid in said if name == "parent"]
     assert all(ok for _, ok in said)
     _tell(process)
-    (pids,) = _told(process)
+    (pids,) = told(process)
     assert len(pids) == 8
     assert _gone(parent)
     _tell(process)
@@ -407,8 +397,8 @@ def test_much_at_once(tmp_path: Path, start: Start) -> None:
         say(pt.flush(120).ok, "zstandard" in sys.modules)
         """
     )
-    assert _told(process) == [True]
-    assert _told(process) == [True, False]
+    assert told(process) == [True]
+    assert told(process) == [True, False]
     assert process.wait(30) == 0
     found = stored(tmp_path)
     assert len(found) == 10_001
@@ -429,8 +419,8 @@ def test_credentials_that_are_set_later(tmp_path: Path, start: Start, s3: StubS3
         AWS_CONFIG_FILE="/dev/null",
         HOME=str(tmp_path),
     )
-    assert _told(process) == [False]
-    assert _told(process) == [True]
+    assert told(process) == [False]
+    assert told(process) == [True]
     _ends(process, tmp_path / "error0")
 
 
@@ -443,13 +433,13 @@ def test_a_store_in_memory(start: Start) -> None:
         """,
         PROMPT_TRACE_STORE="memory:",
     )
-    assert _told(process) == [True, _EVENTS, None]
+    assert told(process) == [True, _EVENTS, None]
 
 
 @pytest.mark.parametrize("durability", ["memory", "fsync"])
 def test_every_durability(tmp_path: Path, start: Start, durability: str) -> None:
     """What is kept in memory, and what is synced, is passed on as well."""
     process = start("ask('q')\nsay(pt.flush(20).ok)\nask('last')", PROMPT_TRACE_DURABILITY=durability)
-    assert _told(process) == [True]
+    assert told(process) == [True]
     _ends(process, tmp_path / "error0")
     assert stored(tmp_path) == {"q": _EVENTS, "last": _EVENTS}

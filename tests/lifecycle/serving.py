@@ -114,6 +114,15 @@ def writers(folder: Path) -> set[str]:
     return {line["writer"] for line in _lines(folder)}
 
 
+def told(process: subprocess.Popen[str]) -> list[Any]:
+    """The next line that a script has said, as JSON."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "it ended without a word"
+    found: list[Any] = orjson.loads(line)
+    return found
+
+
 def spooled(folder: Path) -> list[Path]:
     """The spool's files."""
     return sorted((folder / "spool").glob("*.spool"))

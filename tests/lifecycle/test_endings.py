@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifecycle.serving import environ, ship, spooled, stored
+from tests.lifecycle.serving import environ, ship, spooled, stored, told
 from tests.waiting import until
 
 pytestmark = pytest.mark.fault
@@ -63,20 +62,12 @@ def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
         process.communicate()
 
 
-def _told(process: subprocess.Popen[str]) -> list[object]:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "it ended without a word"
-    found: list[object] = json.loads(line)
-    return found
-
-
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "SIGSEGV", "os._exit"])
 def test_an_end_past_every_handler(tmp_path: Path, start: Start, how: str) -> None:
     """Twenty queries, and the process is gone: all are there still, and whoever comes next brings them in."""
     end = "os._exit(0)" if how == "os._exit" else f"os.kill(os.getpid(), signal.{how})"
     process = start(f"say(*[ask(f'q{{number}}') for number in range(20)])\n{end}")
-    qids = _told(process)
+    qids = told(process)
     assert process.wait(20) == (0 if how == "os._exit" else -signal.Signals[how])
     successor = start("ask('next')\nsys.stdin.readline()")
     until(lambda: stored(tmp_path) == dict.fromkeys([*qids, "next"], _EVENTS), 40)
@@ -98,7 +89,7 @@ def test_a_handler_of_the_applications_own(tmp_path: Path, start: Start) -> None
             time.sleep(0.1)
         """
     )
-    _told(process)
+    told(process)
     process.terminate()
     assert process.wait(20) == 0
     assert stored(tmp_path) == {"q": _EVENTS, "open": 2}
@@ -120,7 +111,7 @@ def test_what_is_frozen_after_a_flush_has_delivered(tmp_path: Path, start: Start
     assert process.stdin is not None
     for number in range(3):
         print(f"q{number}", file=process.stdin, flush=True)
-        assert _told(process) == [True]
+        assert told(process) == [True]
         os.kill(process.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         assert stored(tmp_path) == {f"q{each}": _EVENTS for each in range(number + 1)}
@@ -156,9 +147,9 @@ def test_a_child_does_not_adopt_what_its_living_parent_has(tmp_path: Path, start
             q.__exit__(None, None, None)
         """
     )
-    assert _told(process) == []
+    assert told(process) == []
     assert stored(tmp_path) == {"child": _EVENTS}
-    assert _told(process) == [0, True]
+    assert told(process) == [0, True]
     assert process.wait(30) == 0
     assert stored(tmp_path) == {"child": _EVENTS, "parent": 3}
     assert spooled(tmp_path) == []
@@ -179,7 +170,7 @@ def test_a_pool_of_processes(tmp_path: Path, start: Start, method: str) -> None:
             say(len({{pid for _, pid in done}}))
         """
     )
-    (pids,) = _told(process)
+    (pids,) = told(process)
     assert isinstance(pids, int)
     assert pids >= 4
     assert process.wait(30) == 0

@@ -18,7 +18,7 @@ from otel_prompt_trace.core.keys import PayloadKey, qid_prefix
 from otel_prompt_trace.exceptions import Erased, InvalidEvent, InvalidQid, NotFound, StoreUnreachable
 from otel_prompt_trace.store import FolderStore, ObjectStore, PayloadStore
 from otel_prompt_trace.store.frames import pack, unpack
-from otel_prompt_trace.store.writing import store_lines
+from otel_prompt_trace.store.writing import BATCH_BYTES, Line, pack_lines, store_packed
 from tests.store.events import NOW, W1, W2, at, dated_qid, event, lines, run
 from tests.store.memory import MemoryStore
 
@@ -45,6 +45,11 @@ def _identities(store: PayloadStore, qid: str, **options: Any) -> list[Identity]
 
 def _numbers(store: PayloadStore, qid: str, **options: Any) -> list[int]:
     return [seq for _, seq in _identities(store, qid, **options)]
+
+
+def _store(memory: MemoryStore, batch: list[Line], *, batch_bytes: int = BATCH_BYTES) -> list[str]:
+    """Write to ``q``, in objects of a given size."""
+    return store_packed(memory, DAY, "q", pack_lines([batch], batch_bytes=batch_bytes)[0])
 
 
 def test_round_trip_of_hard_texts(objects: ObjectStore) -> None:
@@ -87,7 +92,7 @@ def test_large_batches_are_split(memory: MemoryStore) -> None:
     """No object holds more bytes of lines than allowed, save one event that alone is larger."""
     small = lines(*(event("q", seq, text="x" * 1000) for seq in range(1, 8)))
     large = lines(event("q", 8, text="x" * 9000))
-    keys = store_lines(memory, DAY, "q", [*small, *large], batch_bytes=4000)
+    keys = _store(memory, [*small, *large], batch_bytes=4000)
     sizes = [len(unpack(memory.get(key))[0]) for key in keys]
     assert [PayloadKey.parse(key).first_seq for key in keys] == [1, 4, 7, 8]  # type: ignore[union-attr]
     assert all(size <= 4000 for size in sizes[:-1])
@@ -166,7 +171,7 @@ def test_no_grouping_loses_an_event(groups: list[set[int]], limit: int, chance: 
     for group in groups:
         batch = lines(*(event("q", seq, pad="x" * (seq * 7)) for seq in group))
         chance.shuffle(batch)
-        keys = store_lines(memory, DAY, "q", batch, batch_bytes=limit)
+        keys = _store(memory, batch, batch_bytes=limit)
         held = b"".join(unpack(memory.get(key))[0] for key in keys)
         assert all(line in held for _, line in batch)
     assert _numbers(store, "q") == sorted(set().union(*groups))
@@ -180,7 +185,7 @@ def test_resuming_stores_nothing_twice(steps: list[tuple[int, int]]) -> None:
     starts, last = [1], 0
     for choice, count in steps:
         first = starts[choice % len(starts)]
-        store_lines(memory, DAY, "q", run("q", first, first + count - 1))
+        _store(memory, run("q", first, first + count - 1))
         last = max(last, first + count - 1)
         starts = sorted({*starts, last + 1})
     held = b"".join(unpack(data)[0] for data in memory.objects.values())
