@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from otel_prompt_trace.settings import Settings
     from otel_prompt_trace.sources import Sources
 
+# What sealing and a provisional verdict need beyond what a process that only records does.
+_SEALING = ("hashlib", "otel_prompt_trace.core.replies", "otel_prompt_trace.core.missing.explain",
+            "otel_prompt_trace.capture.provisional")  # fmt: skip
 _importing = NoFork(2.0)  # a child forked meanwhile could never import the same, nor could the application in it
 
 
@@ -80,6 +83,7 @@ class Parts:
             set_aside=self._set_aside,
             jitter=sources.jitter,
             now=sources.now,
+            load=_load,
             before=before,
             adopt=self._adopt if settings.durability != "memory" and settings.adopt else None,
             timing=timing,
@@ -109,7 +113,6 @@ class Parts:
     def _open_store(self) -> Batches:
         """Open the store, on the shipper's thread. The libraries that it needs are imported here."""
         with _importing.moment():
-            import_module("otel_prompt_trace.core.replies")  # else with the first object, and so outside
             address = settled(self._settings.store)
             if self._settings.delivery == "thread" or address == MEMORY:  # which no other process could fill
                 return self._open_here(address)
@@ -167,3 +170,10 @@ class Parts:
             path = folder / f"{self._new_id()}.spool"
             with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(header + head + body)
+
+
+def _load() -> None:
+    """Import what sealing needs before anything is sealed, so that no fork falls into the middle of it."""
+    with _importing.moment(), contextlib.suppress(ImportError):  # whoever needs it says so
+        for name in _SEALING:
+            import_module(name)

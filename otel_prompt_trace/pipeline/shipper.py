@@ -67,6 +67,7 @@ class Shipper:
         set_aside: Callable[[frames.Frame], None],
         jitter: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        load: Callable[[], None] = lambda: None,
         before: Callable[[], None] = lambda: None,
         adopt: Callable[[Payloads], Generator[None, None, None]] | None = None,
         timing: Callable[[float, str | None], None] = lambda _seconds, _error: None,
@@ -75,6 +76,7 @@ class Shipper:
         self._accounts = accounts
         self._writer = writer
         self._jitter = jitter
+        self._load = load  # done once on this thread, before anything else
         self._before = before  # done on this thread before each look at the spool
         self._adopt = adopt
         self._index = Index(self._damaged)
@@ -168,6 +170,7 @@ class Shipper:
         token = context.attach(scope)
         try:
             with at_work():
+                self._load()
                 while not self._stopping:
                     self._turn()
                     self._wake.wait(_POLL)
