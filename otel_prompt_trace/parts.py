@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # What sealing and a provisional verdict need beyond what a process that only records does.
 _SEALING = ("hashlib", "otel_prompt_trace.core.replies", "otel_prompt_trace.core.missing.explain",
-            "otel_prompt_trace.capture.provisional")  # fmt: skip
+            "otel_prompt_trace.capture.provisional", "html.entities")  # fmt: skip
 _importing = NoFork(2.0)  # a child forked meanwhile could never import the same, nor could the application in it
 
 
@@ -124,6 +124,8 @@ class Parts:
     def _open_here(self, address: str) -> Batches:
         with _importing.moment():
             import_module("zstandard")
+            with contextlib.suppress(RuntimeError):  # the interpreter is exiting, where no pool of threads is made
+                import_module("concurrent.futures.thread")  # which looks up what others left, on many days at once
             return Together(self._open_payloads(address))
 
     def _make_spool(self) -> FallbackSpool | MemorySpool:

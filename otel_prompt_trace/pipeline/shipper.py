@@ -76,7 +76,7 @@ class Shipper:
         self._accounts = accounts
         self._writer = writer
         self._jitter = jitter
-        self._load = load  # done once on this thread, before anything else
+        self._load: Callable[[], None] | None = load  # done once on this thread, before anything else
         self._before = before  # done on this thread before each look at the spool
         self._adopt = adopt
         self._index = Index(self._damaged)
@@ -170,7 +170,6 @@ class Shipper:
         token = context.attach(scope)
         try:
             with at_work():
-                self._load()
                 while not self._stopping:
                     self._turn()
                     self._wake.wait(_POLL)
@@ -184,6 +183,9 @@ class Shipper:
     def _turn(self) -> None:
         asked = self._asked
         try:
+            if self._load is not None:
+                self._load()
+                self._load = None
             self._before()
             self._collect()
             delivered = self._deliver(everything=asked > self._done, at_once=asked > self._tried)

@@ -23,10 +23,15 @@ def each(function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_
     tasks = list(items)
     if len(tasks) < 2:
         return [function(item) for item in tasks]
-    from concurrent.futures import ThreadPoolExecutor
+    try:
+        from concurrent.futures.thread import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(_THREADS, len(tasks)), thread_name_prefix="prompt-trace-store") as threads:
-        futures = [threads.submit(contextvars.copy_context().run, function, item) for item in tasks]
+        threads = ThreadPoolExecutor(min(_THREADS, len(tasks)), thread_name_prefix="prompt-trace-store")
+        first = threads.submit(contextvars.copy_context().run, function, tasks[0])
+    except RuntimeError:  # the interpreter is exiting
+        return [function(item) for item in tasks]
+    with threads:
+        futures = [first, *(threads.submit(contextvars.copy_context().run, function, item) for item in tasks[1:])]
         try:
             return [future.result() for future in futures]
         except BaseException:  # or each of the others would wait for its own time-out

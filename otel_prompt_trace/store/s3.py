@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timezone
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -34,6 +35,7 @@ _PATIENT = (5, 30, 3)
 _IMPATIENT = (3, 5, 2)
 _CONNECTIONS = 32  # sixteen threads of one lookup, and some that write
 _RACES = 6  # a conflict means that another conditional put of the key is under way; it ends soon
+_LATER = ("encodings.idna", "_strptime")  # which Python would import in the middle of the first requests
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -149,6 +151,8 @@ class S3Store:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
 
+        for module in _LATER:
+            import_module(module)
         connect, read, attempts = _PATIENT if self._patient else _IMPATIENT
         config = Config(
             signature_version="s3v4",

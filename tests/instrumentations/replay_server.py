@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -44,10 +45,13 @@ class ReplayServer:
     Args:
         together: the sizes of successive groups of requests; a group is answered once all of it has arrived, the last
             request first. A group that stays incomplete is answered with 503.
+
+    ``thinks`` may be set at any time: how many seconds a reply takes, as a model's does.
     """
 
     def __init__(self, replies: Iterable[Reply], together: Iterable[int] = ()) -> None:
         self.requests: list[bytes] = []
+        self.thinks = 0.0
         self._replies: dict[str, deque[Reply]] = defaultdict(deque)
         for reply in replies:
             self._replies[reply.path].append(reply)
@@ -69,6 +73,7 @@ class ReplayServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 number, reply = owner.take(self.path, body)
+                time.sleep(owner.thinks)
                 with owner.turn(number) as complete:
                     if not complete:
                         reply = Reply(self.path, json.dumps({"error": {"message": INCOMPLETE}}).encode(), 503)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import errno
 import logging
 import threading
 import time
@@ -428,6 +429,25 @@ def test_a_thread_that_died_is_replaced(run: Run, payloads: FakePayloads, monkey
     until(lambda: payloads.kinds("q2"))
     assert runtime._shipper._thread is not first
     assert runtime.flush(20) == FlushResult(6, 0, 0)
+    _once(payloads)
+
+
+def test_what_can_t_be_imported_just_now_is_tried_again(
+    run: Run, payloads: FakePayloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of descriptors: the flush says that nothing is delivered, the next one delivers it."""
+    fails = [OSError(errno.EMFILE, "too many")]
+
+    def load() -> None:
+        if fails:
+            raise fails[0]
+
+    runtime = run()
+    monkeypatch.setattr(runtime._shipper, "_load", load)
+    _query(runtime, "q1")
+    assert runtime.flush(0.2) == FlushResult(0, 3, 0, delivered=False)
+    fails.clear()
+    assert runtime.flush(20) == FlushResult(3, 0, 0)
     _once(payloads)
 
 

@@ -1,0 +1,115 @@
+"""What our threads import they import while nobody forks: a child would wait for the lock of the module for ever."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import otel_prompt_trace as pt
+from tests.faults.stub_s3 import StubS3
+from tests.lifecycle.serving import environ
+
+pytestmark = pytest.mark.fault
+
+_ROOT = Path(__file__).parents[2]
+_SCRIPT = """
+import json, os, signal, sys, threading, time
+
+from otel_prompt_trace import parts
+
+outside = []
+
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        thread = threading.current_thread().name
+        if thread.startswith("prompt-trace") and not parts._importing._lock._is_owned():
+            outside.append([name, thread])
+
+sys.meta_path.insert(0, Watching())
+store, spool, delivery = sys.argv[1:]
+
+import otel_prompt_trace as pt
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from otel_prompt_trace.current import current
+
+trace.set_tracer_provider(TracerProvider())
+
+def ask():
+    with pt.query(question="what?") as q:
+        pt.declare("rag", "Fish & chips, <b>daily</b>.")
+        with q.call(prompt="The menu: Fish &amp; chips, &lt;b&gt;daily&lt;/b&gt;. And &hellip; so on.") as call:
+            until(lambda: call._provisional is not None)
+            call.respond(output="yes")
+
+def until(done, seconds=30):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+gone = os.fork()
+if not gone:
+    pt.install(store=store, spool=spool, delivery="thread", adopt=False, wire="off")
+    with pt.query(qid="left"):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(gone, 0)
+
+pt.install(store=store, spool=spool, delivery=delivery, wire="off")
+for line in iter(sys.stdin.readline, ""):
+    ask()
+    print(json.dumps(pt.flush(float(line)).ok), flush=True)
+current()._parts.shipper._adopt_at = 0
+until(lambda: len(os.listdir(spool)) == 1)
+pt.uninstall()
+print(json.dumps(outside))
+"""
+_SHORT = """
+import sys
+import otel_prompt_trace as pt
+
+store, spool, delivery = sys.argv[1:]
+pt.install(store=store, spool=spool, delivery=delivery, wire="off")
+with pt.query(qid="short"):
+    pass
+"""
+
+
+@pytest.mark.parametrize("delivery", ["thread", "process"])
+def test_a_process_that_ends_before_anything_was_imported(tmp_path: Path, delivery: str) -> None:
+    """All of it is imported while the interpreter exits: its one query is stored, and nothing is said."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", _SHORT, str(tmp_path / "store"), str(tmp_path / "spool"), delivery],
+        cwd=tmp_path, env=environ(tmp_path, {"PYTHONPATH": str(_ROOT)}), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert pt.open_store(tmp_path / "store").get("short").ends
+
+
+@pytest.mark.parametrize("delivery", ["thread", "process"])
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_no_module_is_imported_while_somebody_may_fork(tmp_path: Path, kind: str, delivery: str) -> None:
+    """A provisional verdict over escapes, each way of an S3 store to fail, what another process left: none."""
+    errors = tmp_path / "errors"
+    with StubS3() as s3, errors.open("wb") as file:
+        store = s3.url.replace("127.0.0.1", "localhost") if kind == "s3" else str(tmp_path / "store")
+        with subprocess.Popen(
+            [sys.executable, "-c", _SCRIPT, store, str(tmp_path / "spool"), delivery],
+            cwd=tmp_path, env=environ(tmp_path, {"PYTHONPATH": str(_ROOT), **s3.environment}), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for how in ("ok", "refuse", "fail", "busy", "cut", "hang", "ok"):
+                s3.how, well = how, how == "ok" or kind == "folder"
+                print(20 if well else 2, file=process.stdin, flush=True)
+                told = process.stdout.readline()
+                assert told == f"{json.dumps(well)}\n", errors.read_text()
+            out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, errors.read_text()
+    assert json.loads(out) == []
