@@ -49,7 +49,6 @@ class NoFork:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lock = threading.RLock()  # the thread that is at it may fork itself
-        self._held = False
         os.register_at_fork(before=self._before, after_in_parent=self._after, after_in_child=self._renew)
 
     @contextlib.contextmanager
@@ -59,10 +58,10 @@ class NoFork:
             yield
 
     def _before(self) -> None:
-        self._held = self._lock.acquire(timeout=self._seconds)
+        self._lock.acquire(timeout=self._seconds)
 
     def _after(self) -> None:
-        if self._held:
+        with contextlib.suppress(RuntimeError):  # it did not wait that long; others may be forking too
             self._lock.release()
 
     def _renew(self) -> None:
