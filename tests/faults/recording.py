@@ -20,6 +20,7 @@ import os
 import random
 import resource
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -35,6 +36,8 @@ from otel_prompt_trace.current import current
 from otel_prompt_trace.pipeline import shipper
 from otel_prompt_trace.sources import Sources
 
+# One for all: a child that is forked while another thread makes one finds locks of OpenSSL taken for ever.
+_TLS = ssl.create_default_context()
 VIAS = ("declare", "wire", "span")
 _ALPHABET = "abc defg. éß÷\u2028\u200f日本語🏳️‍🌈\r\n\0"
 
@@ -71,7 +74,7 @@ class Recording:
     def __init__(self, seed: str, host: int | None) -> None:
         self._rng = random.Random(seed)
         self._host = host
-        self._client = httpx2.Client(timeout=20, trust_env=False)
+        self._client = httpx2.Client(timeout=20, trust_env=False, verify=_TLS)
         self._turn = itertools.count()
         self._tracer = trace.get_tracer("application")
 
