@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -17,3 +18,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow") is not None:
                 item.add_marker(pytest.mark.skip(reason="takes minutes: run it with -m slow"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay as long as they run: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
