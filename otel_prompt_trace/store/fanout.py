@@ -27,11 +27,10 @@ def each(function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_
         from concurrent.futures.thread import ThreadPoolExecutor
 
         threads = ThreadPoolExecutor(min(_THREADS, len(tasks)), thread_name_prefix="prompt-trace-store")
-        first = threads.submit(contextvars.copy_context().run, function, tasks[0])
+        futures = [threads.submit(contextvars.copy_context().run, function, item) for item in tasks]
     except RuntimeError:  # the interpreter is exiting
         return [function(item) for item in tasks]
     with threads:
-        futures = [first, *(threads.submit(contextvars.copy_context().run, function, item) for item in tasks[1:])]
         try:
             return [future.result() for future in futures]
         except BaseException:  # or each of the others would wait for its own time-out

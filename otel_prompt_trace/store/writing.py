@@ -3,7 +3,7 @@
 A batch is stored under its first sequence number. If that key is taken (the same events were shipped before a crash,
 perhaps grouped otherwise), what the existing object holds is left out, and the rest goes under its own first number,
 until nothing is left. An object that can't be read whole counts as holding nothing: the batch then goes under the
-next free number.
+next free number. One that no listing shows would be found by nobody: another one in its folder makes it show.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from otel_prompt_trace.core.events import Identity, Problem, decode, identity
-from otel_prompt_trace.core.keys import PayloadKey
-from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreUnreachable
+from otel_prompt_trace.core.keys import PayloadKey, blob_key, qid_prefix
+from otel_prompt_trace.core.text import sha256_text
+from otel_prompt_trace.exceptions import InvalidEvent, NotFound, StoreDenied, StoreUnreachable
 from otel_prompt_trace.store.frames import pack, pack_all, unpack
 from otel_prompt_trace.store.objects import ObjectStore
 
@@ -104,6 +105,7 @@ def _store(objects: ObjectStore, day: date, qid: str, batch: list[Line], frame: 
             continue
         rest = [line for line in batch if line[0] not in held]
         if len(rest) < len(batch):
+            _show(objects, day, qid, key)
             keys.append(key)
             frame = pack(_lines(rest))
         batch = rest
@@ -118,3 +120,26 @@ def _held(objects: ObjectStore, key: str) -> set[Identity] | None:
     except NotFound:
         return None
     return set() if fault else {identity(item) for item in decode(lines, key) if not isinstance(item, Problem)}
+
+
+def _show(objects: ObjectStore, day: date, qid: str, key: str) -> None:
+    """See to it that an object which was held already is found, as readers find it.
+
+    SeaweedFS, killed between the entry of an object and that of its folder, gives it by its key and lists it nowhere.
+
+    Raises:
+        StoreUnreachable: it is still not listed.
+    """
+
+    def is_listed() -> bool:
+        return any(info.key == key for info in objects.list(qid_prefix(day, qid)))
+
+    try:
+        if is_listed():
+            return
+        objects.put(blob_key(day, qid, sha256_text("")), b"")
+        if is_listed():
+            return
+    except StoreDenied:  # who may write need not be allowed to list
+        return
+    raise StoreUnreachable(f"{objects.url}: {key} is held, and is in no listing. Try again later")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 
 from otel_prompt_trace.core.events import Identity, identity
 from otel_prompt_trace.core.keys import PayloadKey, qid_prefix
-from otel_prompt_trace.exceptions import Erased, InvalidEvent, InvalidQid, NotFound, StoreUnreachable
-from otel_prompt_trace.store import FolderStore, ObjectStore, PayloadStore
+from otel_prompt_trace.exceptions import Erased, InvalidEvent, InvalidQid, NotFound, StoreDenied, StoreUnreachable
+from otel_prompt_trace.store import FolderStore, ObjectInfo, ObjectStore, PayloadStore
 from otel_prompt_trace.store.frames import pack, unpack
 from otel_prompt_trace.store.writing import BATCH_BYTES, Line, pack_lines, store_packed
 from tests.store.events import NOW, W1, W2, at, dated_qid, event, lines, run
@@ -243,6 +244,52 @@ def test_an_object_that_only_puts_can_see(memory: MemoryStore) -> None:
 
     with pytest.raises(StoreUnreachable, match="exists for a put and not for a get"):
         PayloadStore(Contradicting()).write(run("q", 1, 1), "q", NOW)
+
+
+class _Unlisting(MemoryStore):
+    """A server that was killed while it took its first object: no listing shows it until another is in the folder."""
+
+    def __init__(self, *, heals: bool = True) -> None:
+        super().__init__()
+        self._heals = heals
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        found = list(super().list(prefix))
+        return iter(found if self._heals and len(found) > 1 else ())
+
+
+def test_an_object_that_no_listing_shows_is_made_to_show() -> None:
+    """Written again, as after the answer was lost: another object goes beside it, and each event is found, once."""
+    memory, batch = _Unlisting(), run("q", 1, 2)
+    store = PayloadStore(memory)
+    (key,) = store.write(batch, "q", NOW)
+    assert store.events("q").events == []
+    assert store.write(batch, "q", NOW) == [key]
+    assert [one["seq"] for one in store.events("q").events] == [1, 2]
+    assert store.events("q").problems == []
+    assert {info.key: info.size for info in memory.list("payloads/")}.pop(key) > 0
+    put = len([request for request in memory.requests if request[0] == "put"])
+    assert store.write(batch, "q", NOW) == [key]
+    assert len([request for request in memory.requests if request[0] == "put"]) == put + 1
+
+
+def test_what_stays_in_no_listing_is_not_stored() -> None:
+    """Its events wait with whoever writes them."""
+    store, batch = PayloadStore(_Unlisting(heals=False)), run("q", 1, 2)
+    store.write(batch, "q", NOW)
+    with pytest.raises(StoreUnreachable, match="in no listing"):
+        store.write(batch, "q", NOW)
+
+
+def test_who_may_not_list_may_write_again(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With credentials for puts and gets alone nobody can look, and nothing is held up."""
+
+    def denied(_: str) -> Iterator[ObjectInfo]:
+        raise StoreDenied("no listing")
+
+    monkeypatch.setattr(memory, "list", denied)
+    store, batch = PayloadStore(memory), run("q", 1, 2)
+    assert store.write(batch, "q", NOW) == store.write(batch, "q", NOW)
 
 
 # Reading
