@@ -223,6 +223,7 @@ class Program:
 
 def main() -> None:
     """Install, say so, and do what is asked."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and inherited by all that is started there
     program = Program(json.loads(sys.argv[1]))
     program.install()
     say(done="install")

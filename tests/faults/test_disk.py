@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import otel_prompt_trace as pt
 from otel_prompt_trace.pipeline.drain import drain
 from tests.faults.conftest import Start
 from tests.faults.running import Program, check_books, check_stored
-from tests.waiting import until
+from tests.waiting import remove_in_use, until
 
 pytestmark = pytest.mark.fault
 
@@ -152,7 +151,7 @@ def test_a_folder_that_is_removed(tmp_path: Path, start: Start) -> None:
     program = start(install={"spool_file_bytes": _MIB // 4})
     program.do("begin", threads=2, pause=0.002)
     program.read(60)
-    shutil.rmtree(spool)
+    remove_in_use(spool)
     before = len(program.told)
     program.read(60)
     program.do("halt")

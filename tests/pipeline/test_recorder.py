@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ from otel_prompt_trace.pipeline.spool import SpoolFull
 from otel_prompt_trace.pipeline.spool_file import SpoolClosed
 from otel_prompt_trace.runtime import Runtime
 from tests.pipeline.fakes import FakePayloads
-from tests.waiting import until
+from tests.waiting import remove_in_use, until
 
 Run = Callable[..., Runtime]
 
@@ -203,7 +202,7 @@ def test_a_spool_that_goes_away_is_made_again(run: Run, payloads: FakePayloads, 
     assert runtime.durability == "written"
     runtime.append("q0", [{"kind": "end"}], flags=END)
     assert runtime.flush(20).ok
-    shutil.rmtree(tmp_path / "spool")
+    remove_in_use(tmp_path / "spool")
     until(lambda: list((tmp_path / "spool").glob("*.spool")))
     runtime.append("q1", [{"kind": "end"}], flags=END)
     runtime.append("q2", [{"kind": "response", "output": "x" * 100_000}], flags=END)
