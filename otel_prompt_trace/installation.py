@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace
@@ -25,6 +26,11 @@ class _Removable(Protocol):
         """Undo it."""
 
 
+# What threads of the application come to need: a child that is forked while one of them imports it could never do so.
+_RECORDING = (
+    "hashlib",
+    *(f"otel_prompt_trace.capture.{name}" for name in ("carrying", "declaring", "feedback", "opening", "placement")),
+)
 _log = logging.getLogger("otel_prompt_trace")
 _lock = threading.Lock()
 _installed: list[_Removable] = []
@@ -62,6 +68,8 @@ def install(
     from otel_prompt_trace.store.opening import check_url
 
     check_url(loaded.store)
+    for name in _RECORDING:
+        import_module(name)
     with _lock:
         running = current()
         if running is None or running.settings != loaded:

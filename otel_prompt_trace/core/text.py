@@ -131,7 +131,7 @@ def sha256_bytes(data: bytes) -> str:
     In one step it would be let go of, for microseconds; beside a thread that never waits it comes back after five
     milliseconds.
     """
-    import hashlib  # here: it loads OpenSSL, three megabytes that a process which only records has no use for
+    import hashlib  # here: it loads OpenSSL, three megabytes that a process which does not record has no use for
 
     if len(data) > _LONG:
         return hashlib.sha256(data).hexdigest()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_prompt_trace.core.events import Event
+from otel_prompt_trace.core.replies import ReplyReader
 from otel_prompt_trace.wire.open_answers import OPEN_ANSWERS
 
 if TYPE_CHECKING:
-    from otel_prompt_trace.core.replies import ReplyReader
     from otel_prompt_trace.runtime import Runtime
 
 _MOST_RAW = 8 * 2**20  # bytes that are held as they came; beyond it they are read as they come
@@ -104,8 +104,6 @@ class Answer:
         return False
 
     def _read_on(self) -> None:
-        from otel_prompt_trace.core.replies import ReplyReader
-
         reader = ReplyReader(self._api, self.status or 0, self._content_type)
         for data in self._raw:
             reader.feed(data)

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from otel_prompt_trace.core.bodies.apis import BY_NAME, Api, api_of
+from otel_prompt_trace.core.bodies.scan import NotJson, scan
 from otel_prompt_trace.exceptions import ConfigurationError
 
 _LONGEST_SCAN = 1 << 20  # characters; a longer one would hold up the application for tenths of a second
@@ -83,8 +84,6 @@ def body_of(api: Api, body: bytes) -> Mapping[str, Any] | None:
 
 def _leniently(body: bytes) -> Any:
     """What hosts take although it is no strict JSON: a lone surrogate's escape, huge numbers, deep nesting."""
-    from otel_prompt_trace.core.bodies.scan import NotJson, scan
-
     try:
         text = body.decode()
     except UnicodeDecodeError:

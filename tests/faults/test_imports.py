@@ -1,10 +1,15 @@
-"""What our threads import they import while nobody forks: a child would wait for the lock of the module for ever."""
+"""What is imported after ``install`` is imported while nobody forks: a child would wait for the module's lock for ever.
+
+What the application and its libraries import by themselves on its threads is theirs.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ import pytest
 import otel_prompt_trace as pt
 from tests.faults.stub_s3 import StubS3
 from tests.lifecycle.serving import environ
+from tests.wire.model_host import Answer, ModelHost
 
 pytestmark = pytest.mark.fault
 
@@ -25,12 +31,15 @@ outside = []
 
 class Watching:
     def find_spec(self, name, path=None, target=None):
+        frame = sys._getframe(1)
+        while "importlib" in frame.f_code.co_filename or "/encodings/" in frame.f_code.co_filename:
+            frame = frame.f_back
         thread = threading.current_thread().name
-        if thread.startswith("prompt-trace") and not parts._importing._lock._is_owned():
-            outside.append([name, thread])
+        ours = thread.startswith("prompt-trace") or "/otel_prompt_trace/" in frame.f_code.co_filename
+        if ours and not parts._importing._lock._is_owned():
+            outside.append([name, thread, frame.f_code.co_filename])
 
-sys.meta_path.insert(0, Watching())
-store, spool, delivery = sys.argv[1:]
+store, spool, delivery, *host = sys.argv[1:]
 
 import otel_prompt_trace as pt
 from opentelemetry import trace
@@ -60,15 +69,44 @@ if not gone:
     os.kill(os.getpid(), signal.SIGKILL)
 os.waitpid(gone, 0)
 
-pt.install(store=store, spool=spool, delivery=delivery, wire="off")
+if host:
+    import httpx2
+
+    model, address = httpx2.Client(), f"http://127.0.0.1:{host[0]}/v1/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": "Fish &amp; chips?"}]}
+pt.install(store=store, spool=spool, delivery=delivery, wire="on" if host else "off")
+sys.meta_path.insert(0, Watching())
 for line in iter(sys.stdin.readline, ""):
-    ask()
+    if host:
+        with pt.query(question="what?"):
+            model.post(address, json=body)
+    else:
+        ask()
     print(json.dumps(pt.flush(float(line)).ok), flush=True)
 current()._parts.shipper._adopt_at = 0
 until(lambda: len(os.listdir(spool)) == 1)
 pt.uninstall()
 print(json.dumps(outside))
 """
+_REPLY = {
+    "id": "r", "object": "chat.completion", "model": "m",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "so &hellip;"}}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
+}  # fmt: skip
+_JSON = json.dumps(_REPLY).encode()
+_EVENTS = b"data: " + _JSON + b"\n\ndata: [DONE]\n\n"
+_ANSWERS = {
+    "json": Answer((_JSON,)),
+    "a byte order mark": Answer((b"\xef\xbb\xbf" + _JSON,)),
+    "a stream": Answer((_EVENTS,), content_type="text/event-stream"),
+    "a long stream": Answer((b": " + b"." * (9 << 20) + b"\n\n", _EVENTS), content_type="text/event-stream"),
+    "gzip": Answer((gzip.compress(_JSON),), headers=(("content-encoding", "gzip"),)),
+    "deflate": Answer((zlib.compress(_JSON),), headers=(("content-encoding", "deflate"),)),
+    "another charset": Answer(('{"error": "誤"}'.encode("shift_jis"),), 500, "application/json; charset=shift_jis"),
+    "no json": Answer((b"Oh no &nbsp; \xff",), 500, "text/plain; charset=utf-16"),
+    "a lone surrogate": Answer((_JSON.replace(b"so", b"\\ud83d"),)),
+    "nothing": Answer((), 500),
+}
 _SHORT = """
 import sys
 import otel_prompt_trace as pt
@@ -113,3 +151,23 @@ def test_no_module_is_imported_while_somebody_may_fork(tmp_path: Path, kind: str
             out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, errors.read_text()
     assert json.loads(out) == []
+
+
+def test_none_is_imported_for_what_a_host_answers(tmp_path: Path) -> None:
+    """Each first of its kind: encodings of the text and of the body, streams, errors, and what is no answer at all."""
+    for name, answer in _ANSWERS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        with ModelHost([answer]) as host:
+            done = subprocess.run(
+                [sys.executable, "-c", _SCRIPT, folder / "store", folder / "spool", "thread", str(host.port)],
+                cwd=folder, env=environ(folder, {"PYTHONPATH": str(_ROOT)}),
+                input="20\n", capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+        assert done.returncode == 0, (name, done.stderr)
+        flushed, outside = map(json.loads, done.stdout.splitlines())
+        assert flushed is True, name
+        assert outside == [], name
+        store = pt.open_store(folder / "store")
+        (call,) = next(record for _, qid in store.qids() if (record := store.get(qid)).calls).calls
+        assert call.request is not None, name

@@ -14,6 +14,7 @@ import msgspec
 
 from otel_prompt_trace.core.conventions.values import given
 
+_MARK = b"\xef\xbb\xbf"  # of byte order, as some hosts begin with it
 _decode = msgspec.json.Decoder().decode  # keeps each digit of an integer beyond 64 bits, as Python's own does
 
 
@@ -23,7 +24,8 @@ def parsed(raw: bytes | str) -> Any:
     Raises:
         ValueError: it is no JSON, or nested deeper than any host nests.
     """
-    text = raw.decode("utf-8-sig", "replace") if isinstance(raw, bytes) else raw
+    # A codec that knows the byte order mark would be imported here, while others of the process may fork.
+    text = raw.removeprefix(_MARK).decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     try:
         return _decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError):  # perhaps a lone surrogate, or NaN, as Python writes them
