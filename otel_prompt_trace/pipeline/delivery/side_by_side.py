@@ -1,7 +1,8 @@
 """Doing things that may hang on threads that end with the last of them, while the calling one looks after the rest.
 
 Beside a thread that computes, whoever lets go of the GIL waits a switch interval to get it back, once for each
-compression and each write. Threads that wait side by side share that interval, and a store's latency too.
+compression and each write. Threads that wait side by side share that interval, and a store's latency too, and so do
+those that start them.
 """
 
 from __future__ import annotations
@@ -33,13 +34,30 @@ def side_by_side(
     """
     left = deque(items)
     scope = context.get_current()
-    running = min(threads, len(left))
+    most = min(threads, len(left))
+    running = 0
     lock, done = threading.Lock(), threading.Event()
 
-    def go() -> None:
+    def start(number: int) -> bool:
+        nonlocal running
+        with lock:
+            running += 1
+        try:
+            threading.Thread(target=go, args=(number,), name=f"prompt-trace-writer-{number + 1}", daemon=True).start()
+        except RuntimeError:  # the interpreter is exiting
+            with lock:
+                running -= 1
+            return False
+        return True
+
+    def go(number: int) -> None:
         nonlocal running
         token = context.attach(scope)
         try:
+            # Whoever starts a thread waits until it has run, twice a switch interval: so each starts two, as in a heap.
+            for below in (2 * number + 1, 2 * number + 2):
+                if below < most and left:
+                    start(below)
             while True:
                 try:
                     item = left.popleft()
@@ -55,10 +73,8 @@ def side_by_side(
                 if not running:
                     done.set()
 
-    for number in range(running):
-        try:
-            threading.Thread(target=go, name=f"prompt-trace-writer-{number + 1}", daemon=True).start()
-        except RuntimeError:  # the interpreter is exiting
-            go()
+    if items and not start(0):
+        running, most = 1, 1
+        go(0)
     while items and not done.wait(every):
         meanwhile()
