@@ -29,7 +29,10 @@ class _Removable(Protocol):
 # What threads of the application come to need: a child that is forked while one of them imports it could never do so.
 _RECORDING = (
     "hashlib",
-    *(f"otel_prompt_trace.capture.{name}" for name in ("carrying", "declaring", "feedback", "opening", "placement")),
+    *(
+        f"otel_prompt_trace.capture.{name}"
+        for name in ("carrying", "declaring", "feedback", "opening", "packing", "placement")
+    ),
 )
 _log = logging.getLogger("otel_prompt_trace")
 _lock = threading.Lock()

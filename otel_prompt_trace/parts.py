@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otel_prompt_trace.sources import Sources
 
 # What sealing and a provisional verdict need beyond what a process that only records does.
-_SEALING = ("hashlib", "otel_prompt_trace.core.replies", "otel_prompt_trace.core.missing.explain",
+_SEALING = ("otel_prompt_trace.core.replies", "otel_prompt_trace.core.missing.explain",
             "otel_prompt_trace.capture.provisional", "html.entities")  # fmt: skip
 _importing = NoFork(2.0)  # a child forked meanwhile could never import the same, nor could the application in it
 

@@ -51,6 +51,9 @@ trace.set_tracer_provider(TracerProvider())
 def ask():
     with pt.query(question="what?") as q:
         pt.declare("rag", "Fish & chips, <b>daily</b>.")
+        pt.pack([{"id": "a", "text": "Fish"}], budget=9, count=len)
+        pt.place(lambda text: f"Menu: {text}", [("rag", "Fish")])
+        pt.carry(lambda: pt.feedback(q.qid, score=1))()
         with q.call(prompt="The menu: Fish &amp; chips, &lt;b&gt;daily&lt;/b&gt;. And &hellip; so on.") as call:
             until(lambda: call._provisional is not None)
             call.respond(output="yes")
